@@ -150,7 +150,7 @@ fn options_of_the_service_affect_the_preview() {
     // The preview reports Applications that differ from the generated ones because the policy excludes them.
     bench.write("apps/fleet.yaml", appset(&[("a", "c", &first)], ""));
     let explained = || bench.run(&["appset", "explain", "fleet"]).expect_code(0).out;
-    let left = "2 of 2 Applications are left unchanged: a: the Application differs from what is generated, and the policy does not allow updates; b: the Application is no longer generated";
+    let left = "2 of 2 Applications are left unchanged: a: the Application differs from the generated one, and the policy does not allow updates; b: the Application is no longer generated";
     assert!(std::iter::repeat_with(explained).take(3000).any(|told| told.contains(left)), "{}", explained());
     // The status reports them too.
     bench.write("apps/fleet.yaml", appset(&[("a", "a", &first)], "").replacen("spec:\n", steps, 1));

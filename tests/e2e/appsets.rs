@@ -325,7 +325,9 @@ fn the_operation_that_blocks_a_step_is_named() {
     let begun = std::iter::repeat_with(|| appset.operations("qa-a")).take(3000).find(|all| !all.is_empty());
     let id = begun.unwrap()[0]["id"].as_str().unwrap().to_owned();
     appset.bench.run(&["appset", "approve", "fleet", "--reason", "CHG-7"]).expect_code(0);
-    appset.wait_until_explained(&format!("its sync has not started; operation {id} is running on it"));
+    appset.wait_until_explained(&format!(
+        "its sync has not started; operation {id} for this Application is still running"
+    ));
     let status = appset.bench.run(&["appset", "status", "fleet"]).expect_code(0).out;
     assert!(status.contains("approved by tester (CHG-7)"), "{status}");
     service.signal("TERM");

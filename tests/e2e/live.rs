@@ -29,7 +29,7 @@ fn a_live_operation_is_explained_shown_and_listed() {
     assert_eq!(shown["phase"], "Running");
     assert_eq!(running_reports(&bench, &id), [true, true, true]);
     assert!(bench.run(&["ops", "list"]).expect_code(0).out.contains(&id));
-    assert!(bench.run(&["ops", "log", &id]).expect_code(0).out.contains("accepted for stuck by tester"));
+    assert!(bench.run(&["ops", "log", &id]).expect_code(0).out.contains("accepted: sync of stuck by tester"));
     assert_eq!(bench.creations("Job", "before"), 1, "the audit log is readable meanwhile");
     sync.signal("KILL");
     sync.finish();

@@ -81,7 +81,7 @@ fn an_operation_is_exported_completely() {
         "<svg",
         "Job default/before",
         "successfully synced",
-        "accepted for fast by tester",
+        "accepted: sync of fast by tester",
     ] {
         assert!(page.contains(part), "{part}");
     }

@@ -96,7 +96,7 @@ fn a_colleague_with_read_access_can_run_read_only_commands() {
         assert!(lines(&ran.out) > 0 && !ran.err.contains("damaged"), "{args:?}: {}", ran.err);
     }
     let ran = run_as_colleague(&bench, &["ops", "log", "a"]).expect_code(0);
-    assert!(ran.out.contains("accepted for a by tester"), "{}", ran.out);
+    assert!(ran.out.contains("accepted: sync of a by tester"), "{}", ran.out);
     assert_eq!(files(&bench.state()), before, "nothing is written");
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         let ran = run_as_colleague(&bench, &["ops", "terminate", "a"]);

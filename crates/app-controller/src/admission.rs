@@ -67,8 +67,8 @@ pub fn refuse_resources(
     refusal_messages(refused, policy).map(|message| (ConditionType::ComparisonError, message)).collect()
 }
 
-/// Returns the reason why a sync would fail because of its hooks, which aren't compared. Returns `None` if it
-/// isn't certain that the sync would fail.
+/// Returns the reason why a sync's hooks, which aren't compared, would make the sync fail. Returns `None` if
+/// the failure isn't certain.
 pub fn refuse_hooks(shared: &SharedState, policy: &ProjectPolicy, hooks: &[ObjectKey]) -> Option<String> {
     let known = Discovery::built_in();
     let mut refused = BTreeSet::new();

@@ -57,7 +57,7 @@ pub struct Deployments {
     /// Newest operation that deployed the whole Application.
     pub newest: Option<Deployment>,
     /// Newest operation that deployed the whole Application and finished before the published comparison
-    /// started, so that the published state includes its effects.
+    /// started, so the published state reflects it.
     pub evidence: Option<Deployment>,
     /// True if this process made the published comparison.
     pub is_compared: bool,
@@ -153,7 +153,7 @@ impl ApplicationCache {
         self.entries.problem_messages()
     }
 
-    /// Returns the Applications named `text`, or all of them.
+    /// Returns the Applications that match `text`, or all Applications if `text` is `None`.
     pub fn find(&self, text: Option<&str>) -> SearchResult {
         let (found, problems) = self.entries.find_matching(text);
         SearchResult {

@@ -34,7 +34,7 @@ use super::{DeletionOptions, compare, delete, push_refresh};
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(50);
 /// Maximum number of dependents to list in a deletion plan's warnings.
 const DEPENDENTS_NAMED_MAX: usize = 10;
-/// Maximum time to wait until the store has been read.
+/// Maximum time to wait for the store to be read.
 const STORE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interface for requests that involve Applications. Cheap to clone.
@@ -119,7 +119,8 @@ impl ApplicationService {
         Some(credentials::application_without_credentials(self.application(&key)?.as_ref()))
     }
 
-    /// Describes the health rule of each of an Application's objects, with `None` for objects without a rule.
+    /// Describes the health rule for each of an Application's objects, with `None` for an object without a
+    /// rule.
     pub fn health_rules(&self, key: &AppKey, objects: &[ResourceStatus]) -> Vec<Option<String>> {
         let own = self.shared.application_cache.own_rules(key);
         let rule = |one: &ResourceStatus| {
@@ -206,8 +207,8 @@ impl ApplicationService {
         self.send_request(|reply| SupervisorMessage::Terminate { key, operation, by, reply }).await
     }
 
-    /// Deletes an Application, recording the requester and the reason. Returns once the request is durable;
-    /// the deletion may still be in progress then.
+    /// Deletes an Application, recording the requester and the reason. Returns once the request is durable,
+    /// possibly before the deletion finishes.
     pub async fn delete(
         &self,
         text: &str,
@@ -320,7 +321,7 @@ impl ApplicationService {
     }
 
     /// Observes the repositories that were pushed to, and then compares the affected Applications. Returns
-    /// the number of those.
+    /// the number of affected Applications.
     pub async fn handle_push(&self, changes: WebhookChanges) -> Result<u64, ServiceError> {
         let (shared, changes) = (Arc::clone(&self.shared), Arc::new(changes));
         // There may be no subscriber.
@@ -358,7 +359,7 @@ impl ApplicationService {
         tokio::time::timeout(COMPARISON_TIMEOUT, asking).await.unwrap_or_else(slow)
     }
 
-    /// Returns an Application as it currently is in the store.
+    /// Returns the current state of an Application in the store.
     pub(super) async fn current_application(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
         let is_looked_at = self.await_store_read().await;
         let key = self.find_key(text)?;
@@ -370,8 +371,8 @@ impl ApplicationService {
         self.find_only(text)
     }
 
-    /// Waits until earlier changes to the store have taken effect, as users who edit a file and then send a
-    /// request expect. Returns false if the store doesn't respond in time.
+    /// Waits until earlier changes to the store have taken effect. Users expect this when they edit a file
+    /// and then send a request. Returns false if the store doesn't respond in time.
     async fn await_store_read(&self) -> bool {
         let Some(number) = self.shared.store.request_read() else { return false };
         let mut looked = self.shared.store_reads.subscribe();

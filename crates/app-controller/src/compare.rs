@@ -112,7 +112,7 @@ pub async fn compare(
     }
 }
 
-/// Reads the health of the resources listed in the status, for when the desired state is unavailable.
+/// Reads the health of the resources listed in the status. Used if the desired state is unavailable.
 async fn read_health(shared: &Arc<SharedState>, application: &Application) -> Vec<ComparedResource> {
     let Ok(ResolvedDestination { cluster, .. }) = shared.destinations.resolve(&application.spec.destination)
     else {
@@ -321,7 +321,7 @@ impl Comparison<'_> {
     }
 
     /// Returns how the manifests with these keys relate to those that the running operation is deploying.
-    /// Different keys don't rule out identical manifests, so the manifests in the log are also compared.
+    /// Also compares the manifests in the log, because identical manifests may have different keys.
     async fn with_operation(
         &self,
         compared: &[String],

@@ -31,7 +31,7 @@ const MOVED_GROUP: &str = "extensions";
 pub struct ComparisonCache {
     /// Last result.
     last_result: Option<Arc<CachedResult>>,
-    /// The Application's objects that were found by the last search of the cluster.
+    /// The Application's objects found by the last search of the cluster.
     last_search: Option<Arc<CachedSearch>>,
 }
 
@@ -198,7 +198,7 @@ impl ComparisonCache {
         Some(known)
     }
 
-    /// Records the objects that a search of the cluster has found.
+    /// Records the objects found by a search of the cluster.
     pub fn record_search(
         &mut self,
         input: &ComparisonInput<'_>,
@@ -217,8 +217,8 @@ impl ComparisonCache {
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
-        // A comparison without the search can't report objects that may be another Application's, so a search
-        // that found any isn't cached.
+        // Without a search, a comparison can't report objects that may belong to another Application, so a
+        // search that found any isn't cached.
         let is_whole =
             !has_moved_groups(&locations) && !differences.iter().any(|one| one.task.options.found_elsewhere);
         let input = input.search_digest().filter(|_| is_whole);

@@ -21,13 +21,13 @@ pub struct ComparisonResult {
     pub read_since: Option<WatchPosition>,
     /// Cached results that the next comparison can reuse.
     pub cache: ComparisonCache,
-    /// Relation between the compared manifests and the manifests that the running operation is deploying.
+    /// Relation between the compared manifests and those that the running operation is deploying.
     pub operation_relation: OperationRelation,
     /// True if the cluster denies access to the objects. No event reports when access is granted.
     pub is_access_denied: bool,
 }
 
-/// Relation between the compared manifests and the manifests that the running operation is deploying.
+/// Relation between the compared manifests and those that the running operation is deploying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationRelation {
     /// The running operation, if any.

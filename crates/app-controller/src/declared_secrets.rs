@@ -27,7 +27,7 @@ const SETTINGS_KIND: &str = "ConfigMap";
 /// Watched kinds.
 const WATCHED_KINDS: [&str; 2] = ["Secret", SETTINGS_KIND];
 
-/// Objects in a namespace that contain repository credentials or the list of global projects. Other objects
+/// A namespace's objects that contain repository credentials or the list of global projects. Other objects
 /// are discarded immediately.
 #[derive(Default)]
 pub struct DeclaredSecrets {

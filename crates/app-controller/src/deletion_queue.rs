@@ -12,7 +12,7 @@ use tidegate_model::argo::Application;
 
 use tidegate_application::AppKey;
 
-/// Applications whose deletion each ApplicationSet has allowed to proceed.
+/// Applications whose deletion may proceed, by ApplicationSet.
 #[derive(Default)]
 pub struct DeletionQueue(Mutex<QueueState>);
 
@@ -54,8 +54,8 @@ impl DeletionQueue {
         is_news
     }
 
-    /// Removes an ApplicationSet's order, for example because the ApplicationSet no longer exists. Returns
-    /// true if there was an order.
+    /// Removes an ApplicationSet's order, for example because the ApplicationSet is gone. Returns true if
+    /// there was an order.
     pub fn remove_appset(&self, key: &AppKey, set: &str) -> bool {
         let mut state = self.state();
         // A new ApplicationSet with the same name may have been created.

@@ -72,7 +72,7 @@ struct DeclaredClusters {
 }
 
 struct ServerConnection {
-    /// Client that finds out which cluster responds at the server's URL. `None` if it couldn't be created.
+    /// Client that identifies the cluster at the server's URL. `None` if it couldn't be created.
     probe: Option<KubeCluster>,
     declared: ClusterConnection,
     permits: Arc<Semaphore>,
@@ -81,7 +81,7 @@ struct ServerConnection {
     /// Clients for all clusters that have responded at this URL, by identity. Only the most recent cluster's
     /// client is open.
     clusters: BTreeMap<Destination, KubeCluster>,
-    /// Reason why the server can't be used at the moment.
+    /// Reason why the server can't be used now.
     failure: Option<String>,
 }
 
@@ -91,7 +91,7 @@ pub struct ResolvedDestination {
     pub destination: Destination,
     pub cluster: Arc<dyn Cluster>,
     pub namespace: String,
-    /// Destination as project rules see it.
+    /// Destination in the form that project rules match.
     pub target: DeployTarget,
 }
 
@@ -370,7 +370,7 @@ impl Destinations {
             _ => state.matching(|one| is_at(one, &canonical)),
         };
         if let [one] = found.as_slice() {
-            // A server's credentials must be unambiguous, by whatever name it is selected.
+            // A server's credentials must be unambiguous, whatever name selects the server.
             let server = canonical_server(&one.connection.server);
             found = state.matching(|one| is_at(one, &server));
         }

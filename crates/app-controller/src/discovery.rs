@@ -27,8 +27,8 @@ const UNWATCHED_AGE_MAX: Duration = Duration::from_secs(10);
 const CHARTS_UNWATCHED_AGE_MAX: Duration = Duration::from_secs(60);
 /// Time during which a server may still update its discovery data after a kind's definition has changed.
 const SETTLING_TIME: Duration = Duration::from_secs(10);
-/// Maximum age of discovery data that is used without further checks. Many comparisons start at the same
-/// time.
+/// Maximum age of discovery data used without further checks. Saves requests when many comparisons start at
+/// once.
 const SHARED_AGE_MAX: Duration = Duration::from_millis(500);
 
 /// Delay before contacting an unresponsive cluster again. Otherwise, each waiting caller in turn would run
@@ -62,7 +62,7 @@ struct CacheState {
     last_failure: Option<(Instant, ClusterError)>,
     /// Time at which a definition last changed.
     definitions_changed_at: Option<Instant>,
-    /// Cutoff before which data is invalid, because it wasn't watched then or a caller requires fresh data.
+    /// Time before which data is invalid, because it wasn't watched then or a caller requires fresh data.
     invalid_before: Option<Instant>,
     /// Kinds of definitions that are currently watched.
     watched_definitions: BTreeSet<Gvk>,
@@ -127,7 +127,7 @@ impl DiscoveryCache {
         Ok(found)
     }
 
-    /// Returns the discovery data as charts use it.
+    /// Returns the discovery data in the form that charts use.
     pub async fn capabilities(&self, cluster: &dyn Cluster) -> Result<Arc<Capabilities>, ClusterError> {
         if let Some(found) = lock(&self.state).capabilities() {
             return Ok(found);
@@ -279,7 +279,7 @@ fn group_of(definition: &Object) -> &str {
 struct WatchFailureLog(bool);
 
 impl WatchFailureLog {
-    /// Logs that a kind can't be watched. `instead` says what is used in its place.
+    /// Logs that a kind can't be watched. `instead` describes the fallback.
     fn log_failure(&mut self, gvk: &Gvk, error: &ClusterError, instead: &str) {
         if std::mem::replace(&mut self.0, true) {
             return;

@@ -30,7 +30,7 @@ pub use http::{HttpResponses, RequestInputs};
 pub use objects::ObjectSources;
 use tidegate_state::error::ServiceError;
 
-/// Maximum size in bytes of a file that contains parameters, ten times as large as any handwritten file.
+/// Maximum size of a parameter file, in bytes. Ten times larger than any handwritten file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Inputs from repositories, and from clusters declared in files.

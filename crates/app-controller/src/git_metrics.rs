@@ -8,8 +8,7 @@ use tidegate_source::{Listener, RequestEvent, RequestKind};
 
 /// Upper bounds of the histogram buckets, in seconds.
 const DURATION_BOUNDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 20.0, 60.0];
-/// Maximum number of repositories with their own counters. The remaining repositories share one set of
-/// counters.
+/// Maximum number of repositories with their own counters. The remaining repositories share one set.
 const REPOSITORIES_MAX: usize = 256;
 
 /// Statistics for one kind of request to one repository.

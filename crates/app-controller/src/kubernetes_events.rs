@@ -96,7 +96,7 @@ fn event_object(announced: &KubernetesEvent) -> Value {
     })
 }
 
-/// Returns the reason, whether the Event is normal, and its message. `None` if the event isn't reported as a
+/// Returns an Event's reason, type (true for normal) and message, or `None` if the event isn't reported as a
 /// Kubernetes Event.
 fn describe_event(what: &EventKind) -> Option<(&'static str, bool, String)> {
     Some(match what {

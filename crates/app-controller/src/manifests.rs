@@ -40,7 +40,7 @@ const PARSED_BYTES_MAX: usize = 8 << 20;
 const RENDERED_BYTES_MAX: usize = 64 << 20;
 /// Time after which unused parsed manifests are dropped. Dropping them may take up to twice this time.
 const UNUSED_AFTER: Duration = Duration::from_secs(30);
-/// Source type for a source that doesn't contain manifests and only provides files for other sources.
+/// Type of a source without manifests, which only provides files for other sources.
 const REFERENCE_TYPE: &str = "Directory";
 
 /// Settings for manifest sources.
@@ -54,7 +54,7 @@ pub struct SourceSettings {
     pub helm: Option<PathBuf>,
     /// Path of the Kustomize binary [default: `kustomize` or `kubectl` on the `PATH`].
     pub kustomize: Option<PathBuf>,
-    /// Dependencies outside of their own source that manifests may use.
+    /// Dependencies that manifests may use from outside their own source.
     pub allowed: AllowedSources,
     /// Servers that ApplicationSet generators may contact over HTTP.
     pub providers: Providers,
@@ -101,8 +101,7 @@ pub struct RenderedManifests {
 }
 
 impl Manifests {
-    /// Creates a `Manifests` value without cached content. `working` is the working directory for Helm and
-    /// Kustomize.
+    /// Creates an instance without cached content. `working` is the working directory for Helm and Kustomize.
     pub fn new(base: PathBuf, reach: RemoteAccess, working: PathBuf, sourcing: SourceSettings) -> Self {
         let SourceSettings { files, helm, kustomize, providers, allowed, .. } = sourcing;
         let mut tools = Tools::new(working);

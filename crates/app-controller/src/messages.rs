@@ -66,7 +66,7 @@ impl PlanReference {
 }
 
 /// Repositories whose refs have changed. A change is observed only once, so all Applications that use them
-/// must be compared. Only the Application in `except` is already being compared with the change.
+/// must be compared, except the Application in `except`, which is already being compared.
 pub struct ChangedRepositories {
     pub addresses: Vec<Address>,
     pub except: Option<AppKey>,

@@ -150,9 +150,9 @@ pub fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManifests) -
     policy
 }
 
-/// Returns an operation's gates. Each wave waits for the sync windows that applied when the operation
-/// started, which are persisted with it. They are defined under the project's name, replacing any other
-/// definition of that name.
+/// Returns an operation's targets without manifests: its gates and its project policy. Each wave waits for
+/// the sync windows that applied when the operation started. They are persisted with the operation, and
+/// replace any other definition under the project's name.
 pub fn operation_targets(
     definitions: GateDefinitions,
     windows: Vec<Window>,

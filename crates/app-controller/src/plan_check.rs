@@ -61,7 +61,7 @@ pub enum PlanCheck {
 pub enum PlanFailure {
     /// The operation can't start as requested.
     Invalid(String),
-    /// The plan can't be created at the moment.
+    /// The plan can't be created now.
     Unavailable(String),
 }
 

@@ -21,7 +21,7 @@ use tidegate_stores::applications::{ProjectResults, ProjectSet};
 use super::destinations::{DestinationError, ResolvedDestination};
 use global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
 
-/// The projects of Applications.
+/// Projects that Applications belong to.
 pub struct Projects {
     /// Namespace of the AppProjects.
     namespace: String,
@@ -42,7 +42,7 @@ struct ProjectsState {
     cluster_globals: GlobalProjects,
     /// All projects, combined with the global projects that they inherit from.
     effective: ProjectResults,
-    /// The `default` project to use if the store doesn't define this project.
+    /// Project to use as `default` if the store doesn't define it.
     default_project: Result<Arc<AppProject>, String>,
 }
 
@@ -165,7 +165,7 @@ impl Projects {
         changed
     }
 
-    /// Returns a project, and true if it is the permissive default for when `default` isn't defined. The
+    /// Returns a project, and true if it is the permissive project used when `default` isn't defined. The
     /// error is the reason why the project is missing.
     pub fn find(&self, name: &str) -> Result<(Arc<AppProject>, bool), MissingProject> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
@@ -302,8 +302,8 @@ impl Projects {
         user.map(Option::unwrap_or_default).map_err(|none| none.to_string())
     }
 
-    /// Returns the sync windows for an Application at this destination. Without the project, they don't
-    /// matter, because the Application isn't synced.
+    /// Returns the sync windows for an Application at this destination. If the project is missing, the result
+    /// doesn't matter, because the Application isn't synced.
     pub fn sync_windows(&self, application: &Application, target: &DeployTarget) -> SyncWindows {
         match self.find(project_name(application)) {
             Ok((project, _)) => {

@@ -1,5 +1,5 @@
-//! Push events from Git servers. Each repository is observed immediately. After that, the affected
-//! Applications are compared.
+//! Push events from Git servers. Observes each repository immediately, and then compares the affected
+//! Applications.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ pub enum PushPriority {
 }
 
 /// Repositories that are being observed, and the Applications to compare afterwards. Requests that arrive
-/// during an observation share the next.
+/// during an observation share the next observation.
 #[derive(Clone, Default)]
 pub struct RepositoryObservations(Arc<Mutex<BTreeMap<Address, AffectedApplications>>>);
 

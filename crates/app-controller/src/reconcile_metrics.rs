@@ -11,8 +11,7 @@ use tidegate_application::AppKey;
 
 /// Upper bounds of the histogram buckets, in seconds, as in Argo CD.
 pub const DURATION_BOUNDS: &[f64] = &[0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
-/// Maximum number of namespace and cluster pairs that have their own histogram. The remaining pairs share one
-/// histogram.
+/// Maximum number of namespace and cluster pairs with their own histogram. The remaining pairs share one.
 const PAIRS_MAX: usize = 256;
 
 /// Comparison durations, by Application namespace and cluster.

@@ -19,8 +19,7 @@ const HELM_TYPE: &str = "Helm";
 /// Error for manifests that couldn't be rendered.
 pub struct RenderError {
     pub message: String,
-    /// True if a chart needs the capabilities of a cluster that doesn't respond, so that rendering may
-    /// succeed later.
+    /// True if a chart needs the capabilities of an unresponsive cluster, so rendering may succeed later.
     pub is_cluster_unreachable: bool,
     cause: FailureCause,
 }
@@ -116,9 +115,8 @@ impl SharedState {
 ///
 /// # Errors
 ///
-/// Returns the reason why the manifests can't be compared at the moment, for example that a repository is
-/// unreachable, that a program failed, or that a chart needs the capabilities of a cluster that doesn't
-/// respond.
+/// Returns the reason why the manifests can't be compared now, for example that a repository is unreachable,
+/// that a program failed, or that a chart needs the capabilities of an unresponsive cluster.
 pub async fn have_same_manifests(
     shared: &SharedState,
     application: &Application,

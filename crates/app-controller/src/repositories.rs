@@ -1,4 +1,4 @@
-//! Files with Secrets and ConfigMaps for repositories, as Argo CD has them in its namespace.
+//! Files with Secrets and ConfigMaps for repositories, in the form that Argo CD uses in its namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -109,7 +109,7 @@ pub struct SharedState {
     pub store_reads: watch::Sender<u64>,
 }
 
-/// Observation that is used to resolve revisions to commits.
+/// Observation used to resolve revisions to commits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RevisionLookup {
     /// The last observation of the repository.

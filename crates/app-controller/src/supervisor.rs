@@ -59,7 +59,7 @@ struct SupervisorState {
     settled_sender: Option<oneshot::Sender<()>>,
     /// Timer for the next attempt to release projects. At most one timer is active.
     release_timer: Option<AbortHandle>,
-    /// First operation of an Application that has the name of a deleted Application.
+    /// First operation of each Application that reuses a deleted Application's name.
     first_operations: BTreeMap<AppKey, OperationId>,
     /// Tasks that stop the syncs of deleted Applications; aborted when the supervisor stops.
     cleanup_tasks: JoinSet<()>,

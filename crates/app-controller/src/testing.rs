@@ -1,5 +1,5 @@
-//! Test environment, also for the tests of the ApplicationSet controller: Applications on a simulated cluster, with a repository and a store that only the test
-//! uses.
+//! Test environment, also for the ApplicationSet controller's tests: Applications on a simulated cluster,
+//! with the test's own repository and store.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -184,7 +184,6 @@ pub struct TestEnvironment {
     applications: Option<ManagedApplications>,
 }
 
-/// Discards all notices.
 /// Returns false: no process is listening on the control socket.
 fn no_process(_: &Path) -> BoxFuture<'_, Result<bool, ServiceError>> {
     Box::pin(async { Ok(false) })

@@ -5,7 +5,7 @@ use std::fmt;
 use tidegate_model::Object;
 use tidegate_model::argo::{Application, ApplicationSet, control_namespace, display_name, instance_name};
 
-/// Returned if a name doesn't identify exactly one Application.
+/// Error for a name that doesn't identify exactly one Application.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// No Application has this name.
@@ -89,8 +89,8 @@ impl AppKey {
         }
     }
 
-    /// Returns the keys that a user may mean by a name. A name without a namespace refers to the control
-    /// plane's namespace first and, if there is no such key, to any other namespace.
+    /// Returns the keys that a name may refer to. Without a namespace, a key in the control plane's namespace
+    /// takes precedence over keys in other namespaces.
     pub fn resolve(keys: impl IntoIterator<Item = Self>, text: &str) -> Vec<Self> {
         let mut found: Vec<Self> = keys.into_iter().filter(|key| key.matches(text)).collect();
         if found.iter().any(Self::is_in_control_plane) && !text.contains('/') {
@@ -99,7 +99,7 @@ impl AppKey {
         found
     }
 
-    /// Keeps the resources that a user may mean by a name; see [`Self::resolve`].
+    /// Keeps only the resources that a name may refer to; see [`Self::resolve`].
     pub fn retain_resolved<T>(found: &mut Vec<T>, key_of: impl Fn(&T) -> Self, text: &str) {
         let meant = Self::resolve(found.iter().map(&key_of), text);
         found.retain(|one| meant.contains(&key_of(one)));

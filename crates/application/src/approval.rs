@@ -136,8 +136,8 @@ impl<'a> PlanRequesters<'a> {
     }
 }
 
-/// Returns the requester of an operation, as stored with its plan. Empty for a user who goes by the name
-/// reserved for automated requests.
+/// Returns an operation's requester in the form stored with its plan. Empty for a user whose name is reserved
+/// for automated requests.
 pub fn plan_author(asked: &OperationRequest) -> &str {
     match asked.initiated_by.username.as_str() {
         _ if asked.initiated_by.automated => AUTOMATED_REQUESTER,
@@ -405,9 +405,9 @@ impl WaitingPlan<'_> {
     }
 }
 
-/// Returns a new request for an operation whose plan was outdated when it started: the same operation without
-/// the plan. Returns `None` if the original requester must repeat the request, as for a progressive sync or
-/// for a user who selected the plan by its hash.
+/// Returns a request that repeats an operation without its plan, which was outdated when the operation
+/// started. Returns `None` if the original requester must repeat the request, such as a progressive sync or a
+/// user who selected the plan by its hash.
 pub fn request_to_repeat(
     application: &Application,
     ended: &OperationRequest,

@@ -50,7 +50,7 @@ pub enum AutomatedStep {
     Wait(Timestamp),
 }
 
-/// The reason an Application with automated sync remains OutOfSync although there is no error.
+/// Reason an Application with automated sync remains OutOfSync without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdleReason {
     /// Only objects that would have to be pruned differ, and automated syncs don't prune them.
@@ -67,14 +67,14 @@ pub enum IdleReason {
     SelfHealOff,
 }
 
-/// Next step of automated sync, and the reason if an application that needs a sync isn't synced.
+/// Decision of automated sync: the next step, and the reason if a needed sync isn't started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutomatedDecision {
     /// Next step.
     pub next: AutomatedStep,
     /// Error that prevents the sync.
     pub error: Option<String>,
-    /// The reason no operation starts although the Application is OutOfSync and there is no error.
+    /// Reason no operation starts for an OutOfSync Application, if it isn't an error.
     pub idle: Option<IdleReason>,
 }
 
@@ -119,7 +119,7 @@ pub fn apply_comparison(
     held.map_or(next, |held| AutomatedStep::Wait(held.next_check))
 }
 
-/// Describes how self-heal is delayed after several attempts in a row. Returns `None` if it isn't.
+/// Describes the self-heal delay after repeated attempts. Returns `None` if there is no delay.
 fn describe_heal_delay(application: &Application, next: &AutomatedStep) -> Option<String> {
     let AutomatedStep::Wait(due) = next else { return None };
     let healed = consecutive_heals(last_attempt(application)?.as_ref());
@@ -142,8 +142,8 @@ fn consecutive_heals(last: &OperationState) -> i64 {
     last.operation.sync.as_ref().map_or(0, |sync| sync.auto_heal_attempts_count)
 }
 
-/// Updates an automated operation that hasn't started to the newest revision. Decided again after each
-/// comparison at a different revision, because an operation at the older one might wait forever.
+/// Updates an automated operation that hasn't started to the newest revision, because an operation at an
+/// older revision might wait forever. Ends the operation if the newest revision doesn't need a sync.
 pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let is_held = |asked: &mut OperationRequest| {
         asked.initiated_by.automated
@@ -170,8 +170,7 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
         }
         AutomatedStep::Nothing | AutomatedStep::Wait(_) => {
             application.operation = Some(held);
-            let message =
-                "the sync was not started, because there is a newer revision that does not need a sync";
+            let message = "the sync was not started, because the newest revision does not need a sync";
             let given_up = EngineProgress::rejected(message.to_owned(), now);
             operation::apply_progress(
                 application,

@@ -25,7 +25,7 @@ const COMPARISON_CONDITIONS: [ConditionType; 6] = [
     ConditionType::ExcludedResourceWarning,
 ];
 
-/// Returns the condition type for a gate that never opens because it isn't defined.
+/// Returns the condition type for an undefined gate, which never opens.
 pub fn undefined_gate_condition() -> ConditionType {
     ConditionType::Other("UndefinedGateWarning".to_owned())
 }
@@ -58,12 +58,12 @@ pub struct ComparedResource {
     pub images: Vec<String>,
     /// URLs of the resource outside the cluster.
     pub urls: Vec<String>,
-    /// The health rule in the resource's annotations, if it overrides the one for its kind. Empty if the
+    /// Health rule from the resource's annotations, which overrides the rule for its kind. Empty if the
     /// annotations disable the rule.
     pub custom_health_rule: Option<Box<str>>,
     /// Version of the compared object, if known.
     pub version: Option<ObjectVersion>,
-    /// The time at which the resource's health changes even if the object doesn't.
+    /// Time at which the resource's health changes even if the object doesn't.
     pub health_changes_at: Option<Timestamp>,
 }
 
@@ -282,7 +282,7 @@ fn resource_sort_key(resource: &ResourceStatus) -> (&str, &str, &str, &str) {
     (&resource.group, &resource.kind, &resource.namespace, &resource.name)
 }
 
-/// Sets the health. The transition time is that of the last status change; a new message doesn't count.
+/// Sets the health. A new message alone doesn't change the transition time.
 pub(crate) fn set_health(
     status: &mut ApplicationStatus,
     health: HealthStatus,

@@ -1,4 +1,4 @@
-//! Masking of credentials in repository addresses.
+//! Masking of credentials in repository URLs.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ fn find_credentials(url: &str) -> Option<(Range<usize>, String)> {
     }
 }
 
-/// Returns an address with its credentials masked.
+/// Returns a URL with its credentials masked.
 pub fn without_credentials(url: &str) -> String {
     let shown = find_credentials(url).and_then(|(place, shown)| {
         let (before, after) = (url.get(..place.start)?, url.get(place.end..)?);
@@ -37,7 +37,7 @@ pub fn without_credentials(url: &str) -> String {
     shown.unwrap_or_else(|| url.to_owned())
 }
 
-/// Characters that end an address within a string.
+/// Characters that end a URL within a string.
 const ADDRESS_ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
 
 /// Masks the credentials in all URLs in a string.
@@ -130,7 +130,7 @@ mod tests {
             ("https://@example.com/a", "https://@example.com/a"),
             ("https://:@example.com/a", "https://:@example.com/a"),
             ("https://:p@example.com/a", "https://******@example.com/a"),
-            // The secret also occurs elsewhere in the address.
+            // The secret also occurs elsewhere in the URL.
             ("https://s@example.com/a", "https://******@example.com/a"),
         ] {
             assert_eq!(without_credentials(url), shown);

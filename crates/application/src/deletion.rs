@@ -55,8 +55,8 @@ pub fn is_resources_finalizer(finalizer: &str) -> bool {
     is_finalizer_or_stage(finalizer, RESOURCES_FINALIZER)
 }
 
-/// Returns the cascade of a deletion, as given by the application's finalizers, or `None` if the application
-/// is deleted without an operation.
+/// Returns the cascade that the application's finalizers request, or `None` if the application is deleted
+/// without an operation.
 pub fn cascade_from_finalizers(application: &Application) -> Option<Cascade> {
     parse_finalizers(&application.metadata.finalizers)
 }
@@ -117,8 +117,7 @@ pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) 
     })
 }
 
-/// Returns a message if the current operation deletes the application although the application isn't being
-/// deleted.
+/// Returns a message if the current operation deletes an application that isn't being deleted.
 pub fn unfounded_deletion_message(application: &Application) -> Option<String> {
     let deletes =
         application.operation.as_ref().is_some_and(|asked| operation::deletion_cascade(asked).is_some());
@@ -158,7 +157,7 @@ pub fn decide_deletion(application: &mut Application, asked: bool, now: Timestam
     next
 }
 
-/// Describes what holds up a deletion, or what becomes of a canceled one.
+/// Describes the reason for a delayed deletion, or the consequence of a canceled one.
 fn describe_delay(application: &Application) -> Option<String> {
     let name = &application.metadata.name;
     let Some(asked) = &application.operation else {
@@ -200,7 +199,7 @@ fn are_objects_deleted(application: &Application) -> bool {
             .is_some_and(|(last, done)| last.phase == OperationPhase::Succeeded && done.deletes_objects())
 }
 
-/// Removes the objects from the application's status, since they are no longer updated there.
+/// Removes the objects from the application's status, where they are no longer updated.
 fn clear_resources(application: &mut Application, now: Timestamp) {
     let status = &mut application.status;
     status.resources.clear();
@@ -231,19 +230,16 @@ fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextD
     let name = &application.metadata.name;
     let stay = match wanted {
         Cascade::Orphan => "",
-        _ => " and keeps its objects",
+        _ => " and keep the objects",
     };
     let error = format!(
-        "deletion failed: {}; the next attempt is at {due}, or immediately with `tidegate app refresh \
-         {name}`; removing the Application's finalizers ends the deletion{stay} (if the Application's file no \
-         longer exists, restore the file without finalizers)",
+        "deletion failed: {}; the next attempt is at {due}, or immediately with `tidegate app refresh {name}`; to end the deletion{stay}, remove the Application's finalizers (if its file no longer exists, restore the file without finalizers)",
         last.message.trim_end_matches('.')
     );
     (NextDeletionStep::Wait(due), Some(error))
 }
 
-/// Returns the last operation if it is part of this deletion. This doesn't compare times from different
-/// clocks.
+/// Returns the last operation if it is part of this deletion, without comparing times from different clocks.
 fn last_deletion_operation(application: &Application) -> Option<(&OperationState, Cascade)> {
     let last = application.status.operation_state.as_ref().filter(|last| last.phase.is_completed())?;
     let done = operation::deletion_cascade(&last.operation)?;

@@ -34,10 +34,10 @@ impl ApplicationName {
         Self { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }
     }
 
-    /// Returns true if a dependency on the other application may delay its deletion, and may reveal its
-    /// messages in addition to its status. An application only affects its own namespace, unless it is in the
-    /// control plane's. Otherwise, permission to write Applications in one namespace would give access to
-    /// others.
+    /// Returns true if this application's dependency on `other` may delay the deletion of `other`, and may
+    /// reveal the messages of `other` in addition to its status. An application only affects its own
+    /// namespace, unless it is in the control plane's. Otherwise, permission to write Applications in one
+    /// namespace would give access to others.
     pub fn affects(&self, other: &Self) -> bool {
         self.namespace == other.namespace || self.namespace == control_namespace()
     }
@@ -96,9 +96,9 @@ pub fn format_cycle(cycle: &[ApplicationName]) -> String {
     cycle.iter().map(ApplicationName::to_string).collect::<Vec<_>>().join(" → ")
 }
 
-/// Returns the revisions that an application is about to deploy, and that its dependencies must be at too.
-/// Empty if a user chose a commit or a rollback: the dependencies may then be at any revision. `found` lists
-/// the revisions that were resolved for the operation after the last comparison.
+/// Returns the revisions that an application is about to deploy, and that its dependencies must have deployed
+/// too. Empty if a user chose a commit or a rollback, because the dependencies may then be at any revision.
+/// `found` contains the revisions resolved for the operation after the last comparison.
 pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) -> Vec<String> {
     let asked = application.operation.as_ref();
     let named = asked.and_then(|asked| asked.sync.as_ref());

@@ -101,8 +101,8 @@ pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Time
         && lines.iter().all(|line| line.operation < id)
 }
 
-/// Returns true if an operation is for an application rather than for a sync of files under the same name.
-/// Such an operation has a repository and a commit, or a chart, for each source.
+/// Returns true if an operation belongs to an application rather than to a sync of files under the same name.
+/// An application's operation has a repository and a commit, or a chart, for each source.
 pub fn belongs_to_application(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
         return deletion::parse_requester(&request.initiated_by).is_some();
@@ -155,8 +155,7 @@ fn newest_known_operation(application: &Application) -> Option<OperationId> {
     application.status.operation_state.as_ref().and_then(previous_operation::newest_logged_operation)
 }
 
-/// Applies the logged operations that are missing from the status, oldest first, and returns how many there
-/// were.
+/// Applies the logged operations that are missing from the status, oldest first, and returns their number.
 pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperation>) -> usize {
     let mut own: Vec<LoggedOperation> =
         recorded.into_iter().filter(|one| one.request.as_ref().is_none_or(belongs_to_application)).collect();
@@ -318,7 +317,7 @@ fn from_selector(selector: &ResourceSelector) -> OperationResource {
 }
 
 /// Returns the retry policy of a logged operation. The log doesn't record whether a retry uses the newest
-/// revision, so that is taken from the application's policy if the rest is the same.
+/// revision, so this setting is taken from the application's policy if the policies otherwise match.
 fn to_retry(application: &Application, policy: &RetryPolicy) -> Retry {
     let own = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.as_ref());
     let is_of = |own: &RetryPolicy| {

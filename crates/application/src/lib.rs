@@ -59,7 +59,7 @@ pub use app_key::{AppKey, NameError};
 use tidegate_model::argo::{self, Application, Automated};
 pub use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, control_namespace};
 
-/// Returns the name under which an application's objects are tracked and its operations are listed.
+/// Returns the name used to track an application's objects and to list its operations.
 pub fn instance_name(application: &Application) -> String {
     let metadata = &application.metadata;
     argo::instance_name(metadata.namespace_or_default(), &metadata.name)

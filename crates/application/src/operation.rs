@@ -176,7 +176,7 @@ pub fn revision_names(operation: &OperationRequest) -> Vec<String> {
     names.map(|names| names.split(NAME_SEPARATOR).map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// Prefix of chart names in the log, where a chart takes the place of the folder.
+/// Prefix of chart names in the log, where a chart is recorded instead of a folder.
 pub(crate) const CHART_PREFIX: &str = "chart:";
 
 /// Returns the text that identifies a source in the log.

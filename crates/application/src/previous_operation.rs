@@ -30,7 +30,7 @@ fn is_not_attempt(operation: &OperationRequest) -> bool {
     is_unbegun || is_not_deployment(operation)
 }
 
-/// Returns the last attempt to sync the application that the status knows of.
+/// Returns the last attempt to sync the application, according to the status.
 pub(crate) fn last_attempt(last: &OperationState) -> Option<Cow<'_, OperationState>> {
     match is_not_attempt(&last.operation) {
         true => serde_json::from_str(last.operation.info_value(ATTEMPT_INFO)?).ok().map(Cow::Owned),
@@ -39,14 +39,14 @@ pub(crate) fn last_attempt(last: &OperationState) -> Option<Cow<'_, OperationSta
     }
 }
 
-/// Returns the newest logged operation that the status knows of.
+/// Returns the newest logged operation, according to the status.
 pub(crate) fn newest_logged_operation(last: &OperationState) -> Option<OperationId> {
     let before = || last.operation.info_value(AFTER_INFO)?.parse().ok();
     engine_id(&last.operation).or_else(before)
 }
 
-/// Stores information about `last` in a new operation before that replaces it in the status. The last attempt
-/// is only stored if automated sync is on, since it isn't needed otherwise.
+/// Stores information about `last` in the new operation that replaces it in the status. The last attempt is
+/// stored only if automated sync is on, because nothing else needs it.
 pub(crate) fn store_previous(
     operation: &mut OperationRequest,
     last: Option<&OperationState>,
@@ -68,7 +68,8 @@ pub(crate) fn store_previous(
 }
 
 fn previous_attempt(last: &OperationState) -> Option<String> {
-    // An operation that hasn't finished, or that isn't an attempt itself, already has the attempt before it.
+    // An operation that hasn't finished, or that isn't an attempt itself, already stores the attempt before
+    // it.
     if last.finished_at.is_none() || is_not_attempt(&last.operation) {
         return last.operation.info_value(ATTEMPT_INFO).map(str::to_owned);
     }

@@ -376,7 +376,7 @@ fn is_denying_entry(entry: &ProjectDestination) -> bool {
     [&entry.server, &entry.name, &entry.namespace].into_iter().any(|field| denied_pattern(field).is_some())
 }
 
-/// Returns warnings about a project's lists that permit nothing, because all their entries deny.
+/// Returns warnings about a project's lists that permit nothing because all their entries are negated.
 pub fn only_denying_warnings(project: &AppProject) -> Vec<String> {
     let (name, spec) = (&project.metadata.name, &project.spec);
     let repositories = &spec.source_repos;

@@ -15,11 +15,11 @@ pub const SKIP_RECONCILE_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
 /// Level of a comparison, from lowest to highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefreshLevel {
-    /// At the last compared revision, because only the cluster has changed.
+    /// Compares at the last compared revision, because only the cluster has changed.
     Recent,
-    /// At the revision from when the repository was last read.
+    /// Compares at the revision from the last read of the repository.
     Latest,
-    /// Uses the current revision in the repository.
+    /// Compares at the current revision in the repository.
     Forced,
     /// Like [`RefreshLevel::Forced`], but without any caches.
     Hard,
@@ -68,7 +68,7 @@ pub fn compared_to(application: &Application) -> ComparedTo {
 }
 
 /// Removes the refresh annotation if it still has the value from when the comparison started. If it was added
-/// or changed since, it stays for the next comparison, because it may be about a newer state.
+/// or changed since, it stays for the next comparison, because it may refer to a newer state.
 pub fn complete_refresh(application: &mut Application, began_with: Option<&str>) {
     if application.annotation(REFRESH_ANNOTATION) == began_with {
         application.metadata.annotations.remove(REFRESH_ANNOTATION);

@@ -50,8 +50,8 @@ impl RepositoryName {
         any_matches(&patterns, &self.permitted)
     }
 
-    /// Returns true if a denying pattern matches the name. The case is ignored, because some servers ignore
-    /// it, and so is the user, because it doesn't change which repository a URL refers to.
+    /// Returns true if a denying pattern matches the name. Ignores the case, because some servers do, and the
+    /// user, because it doesn't change which repository a URL refers to.
     pub fn is_denied(&self, pattern: &str) -> Result<bool, InvalidGlob> {
         let parsed = ParsedAddress::parse_pattern(pattern, TextKind::Pattern)?;
         let mut patterns = vec![parsed.canonical_name(), parsed.denied_name()];
@@ -122,7 +122,8 @@ impl ParsedAddress {
         }
     }
 
-    /// Split off the authority before decoding, so that an encoded slash (`%2f`) doesn't end it.
+    /// Parses an address. Splits off the authority before decoding, so that an encoded slash (`%2f`) doesn't
+    /// end it.
     fn parse(address: &str, meaning: TextKind) -> Self {
         let address = address.trim();
         let (scheme, rest) = match address.split_once("://") {

@@ -1,7 +1,7 @@
 //! Operations of progressive syncs: requests, starts and results.
 //!
 //! A progressive sync assigns an operation's ID and revisions before the application receives it. The
-//! operation starts only once under this ID, and waits while the application runs another.
+//! operation starts only once under this ID, and waits while the application runs another operation.
 
 use tidegate_model::argo::{
     Application, OperationInitiator, OperationRequest, OperationState, Retry, RevisionHistory, SyncOperation,
@@ -38,7 +38,8 @@ pub fn deployment_request(application: &Application, deploy: RolloutDeployment<'
     build_request(application, &Sources::from_application(application).without_credentials(), deploy)
 }
 
-/// Returns the operation that rolls back to previously deployed revisions, with the sources from back then.
+/// Returns the operation that rolls back to previously deployed revisions, with the sources of that
+/// deployment.
 pub fn rollback_request(application: &Application, deploy: RolloutDeployment<'_>) -> OperationRequest {
     let of = |one: &&RevisionHistory| revisions_of_fields(&one.revision, &one.revisions) == deploy.revisions;
     let before = application.status.history.iter().rev().find(of);
@@ -179,9 +180,8 @@ impl AdoptableOperations {
     }
 }
 
-/// Returns the last deployment if it may already have brought the application to the progressive sync's
-/// target. The caller must still check that it deployed the target's manifests and that nothing has changed
-/// since.
+/// Returns the last deployment if it may already have deployed the progressive sync's target. The caller must
+/// still check that the deployed manifests match the target's and that nothing has changed since.
 pub fn adoption_candidate(
     application: &Application,
     asked: &OperationRequest,

@@ -43,7 +43,7 @@ pub(crate) fn remove_successor(operation: &mut OperationRequest) {
     operation.info.retain(|info| info.name != NEXT_INFO);
 }
 
-/// Moves an operation's successor to the operation that starts in its place.
+/// Moves an operation's successor to the operation that replaces it.
 pub(crate) fn move_successor(from: &OperationRequest, to: &mut OperationRequest) {
     from.info_value(NEXT_INFO).into_iter().for_each(|next| to.set_info(NEXT_INFO, next));
 }

@@ -22,7 +22,7 @@ pub const NEW_REVISION_CONDITION: &str = "NewRevisionWarning";
 /// Tidegate-specific condition type: an operation that a client wrote into the resource was rejected because
 /// another one was running.
 pub const OPERATION_REFUSED_CONDITION: &str = "OperationRefusedWarning";
-/// Found in the message of an operation that is between two attempts.
+/// Text in the message of an operation between two attempts.
 const RETRYING_TEXT: &str = " Retrying attempt #";
 /// Number of digits in an abbreviated commit.
 const SHORT_COMMIT_LENGTH: usize = 7;
@@ -63,7 +63,7 @@ pub fn policy_name(policy: ClaimConflictPolicy) -> &'static str {
     }
 }
 
-/// The reason a request is rejected while an operation is running.
+/// Reason a request is rejected while an operation is running.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusyError {
     /// Another operation is running.
@@ -275,8 +275,8 @@ pub fn has_newer_revisions(application: &Application) -> bool {
         && current.is_some_and(|current| newer_revisions(application, current).is_some())
 }
 
-/// Returns true if newer revisions can end an operation. Not if it deletes the application or is part of a
-/// rollout.
+/// Returns true if newer revisions can end an operation: it has an ID, doesn't delete the application and
+/// isn't part of a rollout.
 fn can_be_superseded(current: &OperationRequest) -> bool {
     operation::engine_id(current).is_some()
         && operation::deletion_cascade(current).is_none()

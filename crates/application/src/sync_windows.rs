@@ -19,14 +19,14 @@ const RECHECK_AFTER_MAX: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, Default)]
 pub struct SyncWindows {
     project: String,
-    /// The windows as they are stored with an operation.
+    /// Windows in the form stored with an operation.
     pub stored_form: Vec<Window>,
     parsed: Vec<ParsedWindow>,
-    /// Set if the window is invalid, in which case it blocks all syncs.
+    /// Error in a window, if any. An invalid window blocks all syncs.
     error: Option<String>,
 }
 
-/// The reason an application can't be synced now, and when to check again.
+/// Reason an application can't be synced now, and the time to check again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowHold {
     /// Message that describes the blocking windows.

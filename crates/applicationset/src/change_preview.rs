@@ -1,5 +1,4 @@
-//! Preview of the changes to each Application. It makes the same comparison as the service but doesn't write
-//! anything.
+//! Preview of the changes to each Application: the same comparison as in the service, without writes.
 
 mod field_changes;
 
@@ -84,7 +83,7 @@ pub struct MemberState {
     pub resources: usize,
 }
 
-/// Accepts references to any project and cluster: only the service knows which of them exist.
+/// References that accept any project and cluster, because only the service knows which exist.
 struct AcceptAllReferences;
 
 impl References for AcceptAllReferences {
@@ -98,8 +97,8 @@ impl References for AcceptAllReferences {
 }
 
 /// Returns the preview for the existing and the generated Applications. URLs in existing Applications have no
-/// credentials, so they are removed from the generated ones too, and changes to them don't show. `targets`
-/// are the revisions that each Application would deploy, if known.
+/// credentials. They are removed from the generated ones too, so changes to them don't show. `targets` are
+/// the revisions that each Application would deploy, if known.
 pub fn preview_appset(
     set: &ApplicationSet,
     generated: &AppSetOutput,

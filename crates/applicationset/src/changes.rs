@@ -17,13 +17,13 @@ use crate::references::{InvalidReference, References, check_references};
 use crate::status::{ConditionReason, ReconcileFailure};
 use crate::sync_policy::{AllowedChanges, AppSetRuleOptions, allowed_changes, is_progressive};
 
-/// Changes to make, ordered by name. All of them are idempotent.
+/// Changes to make, ordered by name. All are idempotent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetChanges {
     /// Applications to create.
     pub create: Vec<Application>,
-    /// Applications to update, each with the resource version that was read, so that the update fails if the
-    /// Application has changed since.
+    /// Applications to update. Each has the resource version that was read, so the update fails after a
+    /// concurrent change.
     pub update: Vec<Application>,
     /// Applications to delete.
     pub delete: Vec<MemberDeletion>,
@@ -31,15 +31,15 @@ pub struct AppSetChanges {
     pub order: Order,
     /// Permit for deletions that exceed the limit.
     pub permit: Option<DeletionPermit>,
-    /// Applications that are not changed, with the reason.
+    /// Applications to leave unchanged, with the reasons.
     pub unchanged: BTreeMap<String, UnchangedReason>,
     /// Problems with the ApplicationSet itself.
     pub problems: Vec<AppSetProblem>,
-    /// The reason the changes are incomplete, if generators or templates have failed.
+    /// Generator or template failure that makes the changes incomplete.
     pub generation_failure: Option<ReconcileFailure>,
 }
 
-/// Reason why an Application is not changed.
+/// Reason an Application is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnchangedReason {
     /// The Application is up to date.
@@ -49,7 +49,7 @@ pub enum UnchangedReason {
     #[error("the Application is being deleted")]
     Deleting,
     /// Updates are not allowed.
-    #[error("the Application differs from what is generated, and the policy does not allow updates")]
+    #[error("the Application differs from the generated one, and the policy does not allow updates")]
     NotUpdated,
     /// Deletions are not allowed.
     #[error("the Application is no longer generated, and the policy does not allow deletions")]
@@ -73,7 +73,7 @@ pub enum UnchangedReason {
     Rejected(#[from] MemberRejection),
 }
 
-/// The reason an Application is neither created nor updated. Other Applications aren't affected.
+/// Reason an Application is neither created nor updated. Others aren't affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberRejection {
     /// The generated Application is invalid.
@@ -149,8 +149,8 @@ pub enum AppSetProblem {
 /// ApplicationSet's output. For a deleted ApplicationSet, use
 /// [`next_deletion_step`](crate::deletion::next_deletion_step).
 ///
-/// If some generators or templates have failed, a missing Application may still be wanted, so nothing is
-/// deleted. If all of them have failed, nothing changes at all.
+/// If some generators or templates fail, nothing is deleted, because a missing Application may still be
+/// wanted. If all of them fail, nothing changes at all.
 pub fn reconcile(
     set: &ApplicationSet,
     generated: Result<&AppSetOutput, &ReconcileFailure>,
@@ -317,7 +317,7 @@ impl AppSetChanges {
         self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()
     }
 
-    /// Returns the rejected Applications by name, with the reasons.
+    /// Returns the name of each rejected Application, along with the reason.
     pub fn rejected_applications(&self) -> impl DoubleEndedIterator<Item = (&str, &MemberRejection)> {
         self.unchanged.iter().filter_map(|(name, left)| match left {
             UnchangedReason::Rejected(refused) => Some((name.as_str(), refused)),
@@ -325,8 +325,8 @@ impl AppSetChanges {
         })
     }
 
-    /// Returns the Applications that differ from the output but are left alone without an error, by name,
-    /// with the reasons.
+    /// Returns the name of each Application that differs from the output but is intentionally left unchanged,
+    /// along with the reason.
     pub fn retained_applications(&self) -> impl Iterator<Item = (&str, &UnchangedReason)> {
         let stays = |left: &UnchangedReason| {
             matches!(

@@ -9,10 +9,10 @@ use crate::ownership::{Owner, may_adopt, owned_applications, owner_of, without_o
 use crate::references::{References, lost_cluster_reason};
 use crate::sync_policy::{AppSetRuleOptions, allowed_changes, deletion_refusal};
 
-/// Kubernetes finalizer of an owner whose dependents are kept.
+/// Kubernetes finalizer for a deletion that keeps the dependents.
 pub const ORPHAN_FINALIZER: &str = "orphan";
-/// Kubernetes finalizer of an owner that is deleted after its dependents. The garbage collector deletes all
-/// dependents at once.
+/// Kubernetes finalizer for a deletion that removes the dependents first. The garbage collector deletes all
+/// of them at once.
 const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 /// Maximum number of waiting Applications to list in a message.
 const NAMED_MAX: usize = 5;
@@ -20,7 +20,7 @@ const NAMED_MAX: usize = 5;
 /// Application to delete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberDeletion {
-    /// The Application as observed. If it was recreated under the same name, the new object isn't deleted.
+    /// The Application as observed. An object recreated under the same name isn't deleted.
     pub application: Application,
     /// Finalizers to set first to keep the objects, and the reason.
     pub orphaning: Option<Orphaning>,
@@ -31,7 +31,7 @@ pub struct MemberDeletion {
 pub struct Orphaning {
     /// Finalizers that remain on the Application.
     pub finalizers: Vec<String>,
-    /// Reason why the objects are kept.
+    /// Reason for keeping the objects.
     pub reason: String,
 }
 
@@ -83,7 +83,7 @@ pub enum AppSetDeletionStep {
     /// the Applications or, without a garbage collector, Tidegate deletes them. Either way, Tidegate prepares
     /// their deletion first.
     Finish {
-        /// Applications whose deletion is prepared.
+        /// Applications to prepare for deletion.
         members: Vec<MemberDeletion>,
     },
     /// The deletion order is invalid. The ApplicationSet is kept until the order is fixed.
@@ -225,8 +225,8 @@ pub fn foreground_warning<'a>(
     ))
 }
 
-/// Returns the remaining finalizers of an ApplicationSet whose deletion is complete, or `None` if there is
-/// nothing to remove.
+/// Returns the remaining finalizers after an ApplicationSet's deletion, or `None` if there is nothing to
+/// remove.
 pub fn without_finalizer(set: &ApplicationSet) -> Option<Vec<String>> {
     let present = &set.metadata.finalizers;
     let rest: Vec<String> = present.iter().filter(|one| *one != RESOURCES_FINALIZER).cloned().collect();

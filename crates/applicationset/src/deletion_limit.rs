@@ -13,14 +13,15 @@ pub use crate::max_deletions::{InvalidMaxDeletions, MaxDeletions};
 use crate::output::AppSetOutput;
 use crate::sync_policy::AppSetRuleOptions;
 
-/// Limits how many of an ApplicationSet's Applications a single reconciliation may delete, as a number or
-/// percentage.
+/// Annotation with the maximum number or percentage of an ApplicationSet's Applications that a single
+/// reconciliation may delete.
 pub const MAX_DELETIONS_ANNOTATION: &str = "tidegate.dev/max-deletions";
-/// Approves the ApplicationSet's current output, no matter how many Applications must be deleted.
+/// Annotation that approves the ApplicationSet's current output, no matter how many Applications must be
+/// deleted.
 pub const DELETIONS_APPROVED_ANNOTATION: &str = "tidegate.dev/deletions-approved";
 /// Maximum number of blocked deletions to list in a message.
 const NAMES_SHOWN_MAX: usize = 5;
-/// Number of digest bytes in a token. It is short enough for users to type.
+/// Number of digest bytes in a token, which must be short enough to type.
 const TOKEN_BYTES: usize = 6;
 
 /// Permit for deletions that exceed the limit.
@@ -32,7 +33,7 @@ pub struct DeletionPermit {
     pub approval: Option<DeletionApproval>,
 }
 
-/// Reason why deletions are blocked.
+/// Reason deletions are blocked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeletionsBlocked {
     /// The number of deletions exceeds the limit.

@@ -1,4 +1,4 @@
-//! Order in which an ApplicationSet's Applications are deleted.
+//! Deletion order of an ApplicationSet's Applications.
 
 use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{ApplicationSet, RolloutStep, RolloutSteps};
@@ -9,10 +9,10 @@ use crate::sync_policy::rolling_steps;
 /// `deletionSync` as YAML, for resource definitions that lack this field.
 pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
 
-/// Name of the deletion order that defines its own steps.
+/// Name of the deletion order with its own steps.
 const CUSTOM_ORDER: &str = "Custom";
 
-/// The reason a deletion order is invalid. No Applications are deleted until it is fixed.
+/// Reason a deletion order is invalid. No Applications are deleted until it is fixed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
     /// The order is unknown.
@@ -46,8 +46,8 @@ pub enum InvalidOrder {
     Step(#[from] InvalidStep),
 }
 
-/// Returns the order in which an ApplicationSet's Applications are deleted, be it with the ApplicationSet or
-/// because they are no longer generated.
+/// Returns the deletion order of an ApplicationSet's Applications, both for a deleted ApplicationSet and for
+/// Applications that are no longer generated.
 pub fn deletion_order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
     let Some(strategy) = &set.spec.strategy else { return Ok(Order::AllAtOnce) };
     let said = strategy.deletion_order.as_str();

@@ -53,7 +53,7 @@ fn ineffective_annotations(set: &ApplicationSet) -> impl Iterator<Item = String>
         .take(NAMES_SHOWN_MAX)
 }
 
-/// Returns the reason the Applications aren't synced step by step although the strategy suggests it.
+/// Returns the reason the strategy has no effect, if any.
 fn ineffective_strategy(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
     let strategy = set.spec.strategy.as_ref()?;
     let kind = strategy.kind.as_str();
@@ -77,7 +77,7 @@ fn ineffective_strategy(set: &ApplicationSet, options: &AppSetRuleOptions) -> Op
     }
 }
 
-/// Returns a message if rollout settings have no effect for lack of steps.
+/// Returns a message if there are rollout settings but no steps.
 fn ineffective_rollout_annotation(set: &ApplicationSet) -> Option<String> {
     let is_annotated = set.metadata.annotations.contains_key(ROLLOUT_ANNOTATION);
     (is_annotated && rolling_steps(set).is_empty()).then(|| {
@@ -88,7 +88,7 @@ fn ineffective_rollout_annotation(set: &ApplicationSet) -> Option<String> {
     })
 }
 
-/// Returns a message if deletion steps are defined but not used.
+/// Returns a message about unused deletion steps.
 fn ineffective_deletion_steps(set: &ApplicationSet) -> Option<String> {
     let strategy = set.spec.strategy.as_ref();
     let in_spec = strategy

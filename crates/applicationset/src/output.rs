@@ -11,11 +11,11 @@ use crate::status::{ConditionReason, ReconcileFailure};
 pub struct AppSetOutput {
     /// Generated Applications, by name.
     pub applications: BTreeMap<String, Application>,
-    /// Rejected names with the reasons, such as duplicate or invalid names. Existing Applications of that
-    /// name are left alone.
+    /// Rejected names and the reasons, such as a duplicate or invalid name. Existing Applications with these
+    /// names are left alone.
     pub rejected: BTreeMap<String, String>,
-    /// Generators that produced no output, with the reasons. A missing Application may have come from one of
-    /// them, so it may still be wanted.
+    /// Generators without output, and the reasons. A missing Application may have come from one of them, so
+    /// it may still be wanted.
     pub without_output: Vec<String>,
     /// Errors of failed generators. A missing Application may have come from one of them, so it may still be
     /// wanted.

@@ -1,11 +1,12 @@
-//! Ownership of Applications. As everywhere in Kubernetes, the owner reference decides: an ApplicationSet
-//! changes or deletes only Applications that it owns. If the reference is lost, it can adopt them again,
-//! because an annotation names the ApplicationSet as well.
+//! Ownership of Applications. As elsewhere in Kubernetes, the owner reference decides: an ApplicationSet
+//! changes and deletes only its own Applications. An annotation also names the ApplicationSet, so it can
+//! adopt Applications that lost the reference.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
-/// Names an Application's ApplicationSet, which may adopt the Application if it has no owner.
+/// Annotation with the name of an Application's ApplicationSet, which may adopt the Application if it has no
+/// owner.
 pub const APPSET_ANNOTATION: &str = "tidegate.dev/application-set";
 const OWNER_REFERENCES: &str = "ownerReferences";
 const KIND: &str = "ApplicationSet";
@@ -40,7 +41,7 @@ pub fn owning_appset(application: &Application) -> Option<&str> {
     text("name").filter(|_| is_set)
 }
 
-/// Returns the owner's UID from an Application's owner reference.
+/// Returns the UID in an Application's owner reference.
 pub fn owner_uid(application: &Application) -> Option<&str> {
     controller_reference(application)?.get("uid")?.as_str()
 }
@@ -54,8 +55,7 @@ pub(crate) fn may_adopt(set: &ApplicationSet, application: &Application) -> bool
     application.annotation(APPSET_ANNOTATION) == Some(set.metadata.name.as_str())
 }
 
-/// Makes the ApplicationSet the controlling owner, next to any other owner references, and adds the
-/// annotation.
+/// Makes the ApplicationSet the controlling owner, alongside other owner references, and adds the annotation.
 pub(crate) fn set_owner(set: &ApplicationSet, metadata: &mut ObjectMeta) {
     add_appset_annotation(set, metadata);
     let mut own = json!({

@@ -22,7 +22,7 @@ use crate::rollout::ROLLOUT_REQUESTER;
 use crate::rollout_steps::{InvalidStep, Step, parse_steps};
 use crate::sync_policy::{AppSetRuleOptions, rolling_steps};
 
-/// Reason why a preview is not possible.
+/// Error returned when a preview isn't possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreviewError {
     /// The deletion order is invalid.

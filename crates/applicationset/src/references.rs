@@ -7,18 +7,18 @@ use tidegate_model::argo::{Application, ApplicationDestination, ApplicationSpec}
 pub trait References {
     /// Returns true if a project exists. [`DEFAULT_PROJECT`] always exists.
     fn has_project(&self, name: &str) -> bool;
-    /// Checks that a destination identifies a single cluster. It need not be reachable.
+    /// Checks that a destination identifies a single cluster, reachable or not.
     ///
     /// # Errors
     ///
-    /// Fails if the destination doesn't identify a single cluster.
+    /// Fails if no cluster matches, several match, or the cluster's declaration is invalid.
     fn check_destination(&self, destination: &ApplicationDestination) -> Result<(), UnresolvedCluster>;
 }
 
-/// Reason why a destination doesn't identify a cluster.
+/// Error for a destination that doesn't identify a single cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnresolvedCluster {
-    /// The cluster doesn't exist or no longer exists.
+    /// The cluster doesn't exist, or was removed.
     #[error("{0}")]
     NotFound(String),
     /// The destination is ambiguous, or the cluster's declaration is invalid.
@@ -26,7 +26,7 @@ pub enum UnresolvedCluster {
     Unusable(String),
 }
 
-/// Reason why a generated Application is invalid.
+/// Invalid reference in a generated Application.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidReference {
     /// The project doesn't exist.
@@ -48,8 +48,7 @@ pub(crate) fn check_references(
     known.check_destination(&spec.destination).map_err(InvalidReference::Destination)
 }
 
-/// Returns a message if an Application's cluster has been removed for good, so that its objects can't be
-/// deleted.
+/// Returns a message if an Application's cluster has been removed for good and its objects can't be deleted.
 pub(crate) fn lost_cluster_reason(application: &Application, known: &dyn References) -> Option<String> {
     match known.check_destination(&application.spec.destination) {
         Err(UnresolvedCluster::NotFound(reason)) => Some(reason),

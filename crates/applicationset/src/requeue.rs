@@ -14,7 +14,7 @@ pub const REQUEUE_AFTER_MIN: Duration = Duration::from_secs(1);
 pub const REQUEUE_AFTER_MAX: Duration = Duration::from_secs(8760 * 3600);
 /// Default interval for generators that send requests to other services.
 const REMOTE_REQUEUE_AFTER: Duration = Duration::from_secs(1800);
-/// Delay after a reconciliation in which generators failed or Applications were rejected.
+/// Delay after failed generators or rejected Applications.
 const FAILURE_REQUEUE_AFTER: Duration = Duration::from_secs(180);
 
 /// Result of a reconciliation.

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{ApplicationSet, Time};
 use tidegate_model::{Requester, StreamId, Timestamp};
 
-/// The requester of a retry. Written only by the controller.
+/// Annotation with the requester of a retry. Only the controller writes it.
 pub const RETRY_ANNOTATION: &str = "tidegate.dev/retry-requested-by";
 
-/// All annotations that a retry request consists of.
+/// Annotations of a retry request.
 pub const ANNOTATIONS: [&str; 1] = [RETRY_ANNOTATION];
 
 /// Request to restart a finished rollout or deletion.

@@ -1,8 +1,7 @@
 //! Rules for starting progressive syncs, and the inputs of running ones.
 //!
 //! A rollout has a target for each Application that a step selects: its spec and the current revisions of its
-//! sources. Different targets make a different rollout. The Applications' operations don't affect the
-//! targets.
+//! sources. Different targets make a different rollout. Operations don't affect the targets.
 
 mod annotation;
 mod not_running;
@@ -32,18 +31,18 @@ pub use targets::{TargetIdentities, awaited_comparison_message, target_revisions
 /// Requester of rollouts, as recorded in the log and in the Applications.
 pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// The parts of an Application's current state that rollouts need.
+/// State of an Application that rollouts need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownMember {
     /// Current revisions, one per source: commits rather than branches.
     pub revisions: Vec<String>,
-    /// State that was deployed last, if any.
+    /// Last deployed state, if any.
     pub deployed: Option<DeployedState>,
-    /// The operation that brought the Application to its target, if it has remained Synced and Healthy since.
+    /// Operation that deployed the target, if the Application has remained Synced and Healthy since.
     pub completed_by: Option<OperationId>,
 }
 
-/// Reason why a progressive sync can't be requested.
+/// Reason a progressive sync can't be requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RolloutRequestError {
     /// A step is invalid.
@@ -164,7 +163,7 @@ pub enum RolloutStepDue {
 }
 
 /// Decides whether to start a new rollout. `last` is the ApplicationSet's newest rollout, finished or not.
-/// `is_asked` is true if a user requests a rollout although the targets are unchanged.
+/// `is_asked` is true if a user requests a rollout of unchanged targets.
 pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool) -> RolloutStepDue {
     let is_done = selected_members(&request.steps, &request.members).all(|member| member.done_by.is_some());
     let begins = match last.and_then(State::rollout) {
@@ -182,7 +181,7 @@ pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool)
     if begins && !is_done { RolloutStepDue::Start(Box::new(request)) } else { RolloutStepDue::Nothing }
 }
 
-/// Returns true if any Application has a target that the rollout neither started with nor received later.
+/// Returns true if any Application has a target that is new to the rollout.
 fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).any(|member| {
         let known = rollout.members.get(&member.name).filter(|known| known.progress != Progress::Gone);
@@ -195,8 +194,8 @@ fn was_interrupted(rollout: &Rollout) -> bool {
     rollout.outcome.as_ref().is_some_and(|outcome| outcome.end == End::Superseded)
 }
 
-/// Returns true if an Application no longer has the target that the rollout brought it to. Applications that
-/// never reached their targets don't count, because users have already decided what to do with them.
+/// Returns true if an Application has left the target that the rollout deployed. Applications that never
+/// reached their targets don't count, because users have already decided what to do with them.
 fn has_departed_member(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).filter(|member| member.done_by.is_none()).any(
         |member| {

@@ -51,7 +51,7 @@ pub enum RolloutStatus {
     },
 }
 
-/// Returns an ApplicationSet's new status, or `None` if it is unchanged and doesn't need to be written.
+/// Returns an ApplicationSet's new status, or `None` if it is unchanged.
 pub fn new_status(
     set: &ApplicationSet,
     seen: &ReconciledState<'_>,

@@ -75,7 +75,7 @@ pub fn allowed_changes(set: &ApplicationSet, options: &AppSetRuleOptions) -> All
     AllowedChanges { update, delete }
 }
 
-/// Returns the effective policy, and the setting that it comes from.
+/// Returns the effective policy and its source.
 fn effective_policy(set: &ApplicationSet, options: &AppSetRuleOptions) -> (ApplicationsSync, &'static str) {
     let own = set.spec.sync_policy.as_ref().and_then(|policy| policy.applications_sync);
     let may_override = options.policy_override.unwrap_or(options.policy.is_none());

@@ -9,10 +9,10 @@ use tidegate_model::argo::{
 use crate::generators::has_generator;
 use crate::webhook_matching;
 
-/// Requests a reconciliation of an ApplicationSet, which then removes the annotation.
+/// Annotation that requests a reconciliation of an ApplicationSet. The controller removes it afterward.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
 
-/// Effect that a change has on an ApplicationSet.
+/// Effect of a change on an ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReconcileTrigger {
     /// The change has no effect.

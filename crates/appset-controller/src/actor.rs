@@ -1,8 +1,8 @@
-//! Actor for one ApplicationSet. Manages the ApplicationSet's resource and running machines.
+//! Actor for one ApplicationSet: manages its resource and its running machines.
 //!
 //! A reconcile pass ([`reconcile`](super::reconcile)) runs alongside the actor, which stays responsive, and
-//! reports back with a message. Long-running work, a rollout or a teardown, is done by a state machine in the
-//! engine. The actor starts the machine, tells it about changes to the ApplicationSet, and publishes its
+//! reports back with a message. A state machine in the engine does long-running work, such as a rollout or a
+//! teardown. The actor starts the machine, tells it about changes to the ApplicationSet, and publishes its
 //! status.
 
 mod delete;
@@ -48,16 +48,16 @@ use super::reconcile::{ReconcileInput, ReconcileResult, run_pass};
 use super::shared::AppSetShared;
 use super::{members, write_failure};
 
-/// Pause after a pass while Applications keep changing, as a multiple of the pass's duration. It is at least
-/// `REST_MIN`, and at most `REST_MAX` because a pass may wait minutes for other servers.
+/// Pause after a pass while Applications keep changing, as a multiple of the pass's duration. It lasts at
+/// least `REST_MIN`, and at most `REST_MAX` because a pass may wait minutes for other servers.
 const REST_FACTOR: u32 = 4;
 const REST_MIN: Duration = Duration::from_millis(500);
 const REST_MAX: Duration = Duration::from_secs(10);
 /// Delay before the next pass if no event reports the result of a write.
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time that the targets of a progressive sync may stay undetermined.
+/// Maximum time to determine the targets of a progressive sync.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delay before retrying to compare an Application's manifests with its target's.
+/// Delay before another attempt to compare an Application's manifests with its target's.
 const COMPARED_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Delay before retrying a write that the store rejected.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
@@ -65,12 +65,12 @@ const RETRY_DELAY: Duration = Duration::from_secs(5);
 const STATUS_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum interval between writes of a resource's status.
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Minimum interval between status writes per Application in the ApplicationSet, up to `WRITE_INTERVAL_MAX`
-/// in total.
+/// Minimum interval between status writes per Application in the ApplicationSet. The total is limited to
+/// `WRITE_INTERVAL_MAX`.
 const WRITE_INTERVAL_PER_MEMBER: Duration = Duration::from_millis(10);
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// A scheduled message, canceled on drop so that at most one is pending.
+/// A scheduled message. Dropping it cancels the message, so that at most one is pending.
 struct Alarm(AbortHandle);
 
 impl Drop for Alarm {
@@ -79,7 +79,7 @@ impl Drop for Alarm {
     }
 }
 
-/// Reason why a machine did not start.
+/// Reason a machine didn't start.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -101,58 +101,58 @@ pub struct ActorArguments {
 
 pub struct ActorState {
     shared: Arc<AppSetShared>,
-    /// The supervisor, which forwards messages from machines because they can outlive this actor.
+    /// Supervisor that forwards messages from machines, because they can outlive this actor.
     supervisor: ActorRef<AppSetSupervisorMessage>,
     key: AppKey,
     set: ApplicationSet,
-    /// Reason why the stored ApplicationSet can't be used.
+    /// Reason the stored ApplicationSet can't be used.
     problem: Option<String>,
-    /// Last written state, and when it was written.
+    /// Last written state and the time of the write.
     persisted: Option<ApplicationSet>,
     persisted_at: Timestamp,
-    /// Time at which the status was last computed.
+    /// Time of the last computation of the status.
     status_computed_at: Timestamp,
-    /// Generated Applications, without those of failed generators. `None` before the first pass or if all
-    /// generators have failed.
+    /// Generated Applications, except those of failed generators. `None` before the first pass or if all
+    /// generators failed.
     generated: Option<Arc<AppSetOutput>>,
-    /// Rejected names and the reasons, from the last pass in which all generators succeeded.
+    /// Rejected names and the reasons, from the last pass without failed generators.
     last_rejected: Arc<BTreeMap<String, String>>,
-    /// Reason why the last pass failed.
+    /// Reason the last pass failed.
     failure: Option<ReconcileFailure>,
     /// Errors that the last pass found in the ApplicationSet itself.
     spec_problems: Vec<AppSetProblem>,
-    /// Rejected Applications, each with the reason.
+    /// Rejected Applications, with the reasons.
     refused: BTreeMap<String, String>,
-    /// Applications that differ from the generated ones but aren't updated, each with the reason.
+    /// Applications that differ from the generated ones but aren't updated, with the reasons.
     unmanaged: BTreeMap<String, String>,
     /// This ApplicationSet's Applications as of their latest change events.
     members: BTreeMap<String, Arc<Application>>,
-    /// True once the ApplicationSet is deleted or about to be. No more notifications are sent then.
+    /// True once the ApplicationSet is deleted or about to be. Notifications stop then.
     is_released: bool,
     /// Kind of the next pass.
     trigger: ReconcileTrigger,
     /// True if the next pass must fetch new revisions from repositories.
     is_fresh: bool,
-    /// The running pass, and whether it runs the generators.
+    /// The running pass, and true if it runs the generators.
     running_pass: Option<(AbortHandle, bool)>,
     /// End of the pause during which changes to Applications don't start a pass.
     quiet_until: Timestamp,
     /// Time of the next automatic generation.
     generate_at: Option<Timestamp>,
-    /// Time since when the targets of a progressive sync couldn't be determined.
+    /// Start of the period in which the targets of a progressive sync couldn't be determined.
     unresolved_since: Option<Timestamp>,
-    /// Time of the next pass, unless an event reports a write or makes a comparison possible before then.
+    /// Time of the next pass, unless an event reports a write or enables a comparison before then.
     next_pass_by: Option<Timestamp>,
-    /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
+    /// Reasons manifests couldn't be compared with the target's, by Application.
     awaited: BTreeMap<String, String>,
     rollouts: Rollouts,
-    /// Status of the Applications, collected for a rollout.
+    /// Collected status of the Applications for a rollout.
     member_status: Arc<Mutex<MemberStatusCache>>,
     teardowns: Teardowns,
     foreign_deletions: ForeignDeletions,
-    /// Request to retry a finished run, which stays in the resource until it is fulfilled.
+    /// Request to retry a finished run. It stays in the resource until it is fulfilled.
     requested_retry: Option<RetryAnnotation>,
-    /// When to look up the machines in the log again, because some of them couldn't be resumed.
+    /// Time to look up the machines in the log again, if some of them couldn't be resumed.
     recall_at: Option<Timestamp>,
     alarm: Option<(Timestamp, Alarm)>,
     /// All running tasks. Stopping the actor aborts them.
@@ -270,14 +270,14 @@ impl Actor for ApplicationSetActor {
 }
 
 impl ActorState {
-    /// Returns the callback that a machine calls when its state changes.
+    /// Returns the callback for changes of a machine's state.
     fn change_notifier(&self, message: fn() -> AppSetMessage) -> impl Fn() + Send + Sync + Clone + 'static {
         let (supervisor, key) = (self.supervisor.clone(), self.key.clone());
         move || drop(supervisor.send_message(AppSetSupervisorMessage::Forward(key.clone(), message())))
     }
 
-    /// Sends a message when a machine finishes. The machine itself doesn't report this if another component
-    /// caused it.
+    /// Sends a message when a machine finishes. The machine itself doesn't report an end that another
+    /// component caused.
     fn report_machine_end<M: Machine>(&self, running: RunningMachine<M>, message: fn() -> AppSetMessage) {
         let notify = self.change_notifier(message);
         tokio::spawn(async move {
@@ -299,14 +299,14 @@ impl ActorState {
         let StoredAppSet { appset, problem, .. } = stored;
         let woken = triggers::trigger_of_appset(Some(&self.set), Some(&appset));
         if woken == ReconcileTrigger::Reconcile || problem != self.problem {
-            // The running pass is using an outdated ApplicationSet.
+            // The running pass uses an outdated ApplicationSet.
             self.abort_pass();
             (self.trigger, self.is_fresh) = (ReconcileTrigger::Reconcile, true);
             self.quiet_until = Timestamp::default();
-            // The user who made the change may be waiting to see the status.
+            // The author of the change may be waiting to see the status.
             self.status_computed_at = Timestamp::default();
         }
-        // An ApplicationSet that was deleted and recreated under the same name doesn't inherit anything.
+        // A recreated ApplicationSet of the same name inherits nothing.
         let is_same = appset.metadata.uid == self.set.metadata.uid;
         let status = if is_same { std::mem::take(&mut self.set.status) } else { appset.status.clone() };
         self.set = ApplicationSet { status, ..appset };
@@ -333,7 +333,7 @@ impl ActorState {
             None => self.members.remove(&key.name),
         };
         if before.is_none() && now.is_none() && !self.refused.contains_key(&key.name) {
-            // The Application belonged to a different ApplicationSet and no longer exists.
+            // The Application belonged to another ApplicationSet and is gone.
             return;
         }
         let woken = triggers::trigger_of_application(before.as_deref(), now.as_deref());
@@ -354,20 +354,20 @@ impl ActorState {
         self.publish_status(myself).await;
     }
 
-    /// Schedules a lookup of the machines in the log.
+    /// Schedules another lookup of the machines in the log.
     fn schedule_recall(&mut self) {
         self.recall_at = Some(self.now() + RETRY_DELAY);
     }
 
-    /// Schedules a lookup if the log may still have a machine that failed to start.
+    /// Schedules a lookup in case the log still has a machine that failed to start.
     fn recall_after_failed_start(&mut self, error: &StartError) {
         if matches!(error, StartError::Machine(_)) {
             self.schedule_recall();
         }
     }
 
-    /// Looks up the machines in the log if any couldn't be resumed and a retry is due. Returns true once all
-    /// of them are known.
+    /// Looks up the machines in the log again if some couldn't be resumed and a retry is due. Returns true
+    /// once all machines are known.
     async fn recall_lost_machines(&mut self, myself: &ActorRef<AppSetMessage>) -> bool {
         let (now, Some(at)) = (self.now(), self.recall_at) else { return true };
         if now < at {
@@ -408,7 +408,7 @@ impl ActorState {
         }
         let generates = match self.trigger {
             ReconcileTrigger::Ignore => return self.schedule_next_step(myself),
-            // The generated Applications haven't been determined yet, so they can't be compared.
+            // Nothing has been generated yet, so there is nothing to compare.
             ReconcileTrigger::Status if self.generated.is_none() => {
                 self.trigger = ReconcileTrigger::Ignore;
                 return self.schedule_next_step(myself);
@@ -445,7 +445,7 @@ impl ActorState {
         self.running_pass = Some((looking, generates));
     }
 
-    /// Sets the alarm for the time at which the next step is due.
+    /// Sets the alarm for the next step.
     fn schedule_next_step(&mut self, myself: &ActorRef<AppSetMessage>) {
         let next = [self.generate_at, self.next_pass_by].into_iter().flatten().min();
         if let Some(at) = next {
@@ -455,7 +455,7 @@ impl ActorState {
 
     /// Handles a reconcile pass's result.
     async fn handle_pass(&mut self, pass: tokio::task::Id, passed: ReconcileResult) {
-        // An aborted pass may already have sent its result, while that of its replacement is yet to come.
+        // An aborted pass may already have sent its result while its replacement is still running.
         let Some((_, generates)) = self.running_pass.take_if(|(looking, _)| looking.id() == pass) else {
             return;
         };
@@ -514,7 +514,7 @@ impl ActorState {
         }
         let is_unresolved = matches!(request, Some(Err(RolloutRequestError::Unresolved(_))));
         match request {
-            // The rollout has finished since the pass observed it, so observe all Applications once more.
+            // The rollout finished after the pass observed it, so observe all Applications once more.
             Some(Ok(_))
                 if saw_running_rollout && self.own_rollout().is_some_and(|last| last.is_finished()) =>
             {
@@ -531,19 +531,19 @@ impl ActorState {
         if !self.awaited.is_empty() {
             self.next_pass_by.get_or_insert(now + COMPARED_AGAIN_AFTER);
         }
-        // The retry applied to this pass, unless the pass couldn't determine the targets.
+        // This pass carried out the retry, unless it couldn't determine the targets.
         if self.is_complete() && !needs_another_pass && !is_unresolved && self.recall_at.is_none() {
             self.remove_retry().await;
         }
     }
 
-    /// Returns true if all Applications could be generated.
+    /// Returns true if all Applications were generated.
     fn is_complete(&self) -> bool {
         self.generated.as_ref().is_some_and(|generated| generated.errors.is_empty())
     }
 
-    /// Handles the reason why no progressive sync was requested. Undetermined targets are usually temporary,
-    /// so they only become an error if they persist.
+    /// Handles a failure to request a progressive sync. Undetermined targets are usually temporary, so they
+    /// count as an error only if they persist.
     fn handle_request_error(&mut self, not: &RolloutRequestError) {
         let now = self.now();
         let since = *self.unresolved_since.get_or_insert(now);
@@ -568,7 +568,7 @@ impl ActorState {
         }
     }
 
-    /// Schedules a message for `at`, unless an earlier message is already scheduled.
+    /// Schedules a message for `at`, unless one is already scheduled for an earlier time.
     fn set_alarm(&mut self, myself: &ActorRef<AppSetMessage>, at: Timestamp) {
         if self.alarm.as_ref().is_some_and(|(set, _)| *set <= at) {
             return;

@@ -1,4 +1,4 @@
-//! Test environment of the Application controller, for the tests of this crate.
+//! Test environment of the Application controller.
 
 pub use tidegate_app_controller::*;
 

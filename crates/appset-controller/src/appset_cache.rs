@@ -42,13 +42,13 @@ impl Default for MetricsEntry {
 /// An ApplicationSet's metrics.
 #[derive(Clone, Debug)]
 pub struct AppSetMetrics {
-    /// Condition that the progressive sync's current step is waiting for.
+    /// Condition that the current step of the progressive sync is waiting for.
     pub current_wait: Option<StepWait>,
     /// Durations of reconcile passes.
     pub pass_durations: HistogramSnapshot,
 }
 
-/// ApplicationSets that match a query, and problems.
+/// ApplicationSets that match a query, and problems with unreadable ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetSearchResult {
     /// ApplicationSets, sorted by name.
@@ -68,7 +68,7 @@ impl AppSetCache {
     }
 
     /// Records the progressive sync's current wait, the number of skipped Applications, and a description of
-    /// the wait. Returns true if the number and the description haven't changed.
+    /// the wait. Returns true if the number and the description are unchanged.
     pub fn record_rollout(
         &self,
         key: &AppKey,
@@ -88,7 +88,7 @@ impl AppSetCache {
         self.lock_metrics().get(key)?.awaited.clone()
     }
 
-    /// Returns the condition that the progressive sync's current step is waiting for.
+    /// Returns the condition that the current step of the progressive sync is waiting for.
     pub fn current_wait(&self, key: &AppKey) -> Option<StepWait> {
         self.lock_metrics().get(key)?.current_wait
     }

@@ -60,9 +60,9 @@ pub use tidegate_applicationset::sync_policy::AppSetRuleOptions as PolicyOptions
 /// Options that apply to all ApplicationSets of a process.
 #[derive(Clone, Debug, Default)]
 pub struct AppSetOptions {
-    /// Changes to Applications that are permitted, and intervals between passes.
+    /// Permitted changes to Applications, and intervals between passes.
     pub policy: AppSetRuleOptions,
-    /// Defaults for rollout options that an ApplicationSet doesn't configure.
+    /// Defaults for rollout options that an ApplicationSet doesn't set.
     pub cases: Cases,
     /// True if Git file patterns follow the new globbing rules.
     pub new_globbing: bool,
@@ -77,9 +77,9 @@ pub struct AppSetController {
 }
 
 impl AppSetController {
-    /// Starts the controller for the ApplicationSets in a store. Their Applications must already be managed.
-    /// Resumes rollouts and teardowns that are open in the log. Returns once all existing ApplicationSets are
-    /// loaded.
+    /// Starts the controller for a store's ApplicationSets. Their Applications must already be managed.
+    /// Resumes rollouts and teardowns that are open in the log, and returns once all existing ApplicationSets
+    /// are loaded.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl AppSetController {
             loop {
                 match told.recv().await {
                     Ok(told) => drop(to.send_message(AppSetSupervisorMessage::WebhookEvent(told))),
-                    // Missing a webhook event only causes a delay, because the Applications are regenerated
+                    // A missed webhook event only causes a delay, because the Applications are regenerated
                     // regularly.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
@@ -157,14 +157,13 @@ impl AppSetController {
         self.service.clone()
     }
 
-    /// Stops all actors. None of them is still writing once this returns. Running machines are resumed at the
-    /// next start.
+    /// Stops all actors. None of them is still writing once this returns. Running machines resume at the next
+    /// start.
     pub async fn stop(self) {
         let _ = self.supervisor.stop_and_wait(None, None).await;
     }
 }
 
-/// Creates a reconcile failure for a failed write.
 fn write_failure(reason: ConditionReason, message: &str) -> ReconcileFailure {
     ReconcileFailure { reason, message: message.to_owned() }
 }

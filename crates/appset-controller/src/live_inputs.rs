@@ -1,7 +1,7 @@
 //! Generator inputs that the service provides: repositories, declared clusters, objects in the managed
 //! cluster, and HTTP responses from other servers.
 //!
-//! As in `generate`, calls block and must run on a thread where that is allowed.
+//! As in `generate`, calls block and need a thread that allows it.
 
 mod decisions;
 
@@ -31,8 +31,8 @@ use tidegate_app_controller::manifests::Manifests;
 use tidegate_app_controller::projects::{MissingProject, Projects};
 use tidegate_app_controller::{Destinations, SharedState};
 
-/// Inputs for a single run of an ApplicationSet's generators. During the run, the set of clusters doesn't
-/// change, and a revision of a repository always resolves to the same commit.
+/// Inputs for a single run of an ApplicationSet's generators. During the run, the clusters stay the same, and
+/// a revision of a repository always resolves to the same commit.
 pub struct LiveInputs {
     sources: InputSources,
     key: AppKey,
@@ -41,7 +41,7 @@ pub struct LiveInputs {
     inputs: RepositoryInputs,
     clusters: Option<Arc<Vec<Cluster>>>,
     http: HttpResponses,
-    /// True if the repositories used in this run must not be kept for later runs.
+    /// True if later runs must not reuse this run's repositories.
     is_temporary: bool,
 }
 
@@ -49,9 +49,9 @@ pub struct LiveInputs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GenerationPurpose {
     /// A reconcile pass, which acts on the result. If `is_fresh` is true, repositories are queried for new
-    /// revisions right away instead of at their next observation.
+    /// revisions now instead of at their next observation.
     Reconcile { is_fresh: bool },
-    /// A preview based on new revisions. Nothing changes because of it.
+    /// A preview based on new revisions. It changes nothing.
     Preview,
 }
 
@@ -61,7 +61,7 @@ impl GenerationPurpose {
     }
 }
 
-/// Input sources that the service shares with other components.
+/// Input sources shared with other components.
 struct InputSources {
     manifests: Arc<Manifests>,
     destinations: Destinations,
@@ -97,23 +97,23 @@ impl LiveInputs {
         Self { sources, key: AppKey::of_appset(set), project, inputs, clusters: None, http, is_temporary }
     }
 
-    /// Returns the repositories whose refs have changed, as observed during this run. Later observations
-    /// won't report the same changes again.
+    /// Returns the repositories with changed refs, as observed during this run. Later observations don't
+    /// report these changes again.
     pub fn changed_repositories(&self) -> Vec<Address> {
         self.inputs.changed_repositories().iter().cloned().collect()
     }
 
-    /// Releases the content that was fetched for a deleted ApplicationSet.
+    /// Releases the content fetched for a deleted ApplicationSet.
     pub fn release(shared: &SharedState, set: AppKey) {
         shared.manifests.set_generator_repositories(set, BTreeSet::new());
     }
 
-    /// Returns the template's project. The project determines which repositories may be used.
+    /// Returns the template's project, which determines the permitted repositories.
     fn project_name(&self) -> Option<&str> {
         self.project.as_deref()
     }
 
-    /// Checks a commit's signature against the template's project, by the same rules as for deployed commits.
+    /// Checks a commit's signature against the template's project. The rules are those for deployed commits.
     fn check_signature(&self, repository: &str, revision: &str, commit: &str) -> Result<(), QueryError> {
         let keys = self.project_name().map(|name| self.sources.projects.required_keys(name)).transpose();
         let Some(keys) = keys.map_err(QueryError::new)?.flatten() else { return Ok(()) };

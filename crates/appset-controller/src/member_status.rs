@@ -1,5 +1,5 @@
-//! Status of an ApplicationSet's Applications for use in a progressive sync: newest revisions, deployed
-//! revisions, and observations.
+//! Status of an ApplicationSet's Applications for a progressive sync: newest revisions, deployed revisions,
+//! and observations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const REASONS_MAX: usize = 3;
 pub struct MemberStatusCache {
     /// Revisions with the same manifests.
     equivalence: RevisionEquivalence,
-    /// Operation and target of each Application that was seen Synced and Healthy after that operation.
+    /// Operation and target of each Application that was Synced and Healthy after that operation.
     observed: BTreeMap<String, (OperationId, Target)>,
 }
 
@@ -33,17 +33,17 @@ pub struct MemberStatusCache {
 pub struct MemberStatuses {
     /// Applications with a complete status, by name.
     pub members: BTreeMap<String, KnownMember>,
-    /// Reasons why the status of the other Applications couldn't be determined, by name.
+    /// Reasons the status of the other Applications is unknown, by name.
     pub unknown: BTreeMap<String, String>,
-    /// Reasons why manifests couldn't be compared with the targets' manifests.
+    /// Reasons manifests couldn't be compared with the target's.
     pub awaited: BTreeMap<String, String>,
 }
 
-/// ApplicationSet whose members are observed.
+/// ApplicationSet with the members to observe.
 #[derive(Clone, Copy)]
 pub(crate) struct ObservedAppSet<'a> {
     pub key: &'a AppKey,
-    /// Digests of the generated specifications.
+    /// Digests of the generated specs.
     pub targets: &'a TargetIdentities,
     /// Newest rollout of the ApplicationSet.
     pub last: Option<&'a State>,
@@ -131,7 +131,7 @@ impl MemberStatusCache {
         targets: &TargetIdentities,
         last: Option<&State>,
     ) -> Result<KnownMember, String> {
-        // The Application is about to be created.
+        // The Application will be created.
         let Some((live, deployments)) = live else {
             self.observed.remove(name);
             return Ok(KnownMember { revisions: target.revisions, deployed: None, completed_by: None });
@@ -159,8 +159,8 @@ impl MemberStatusCache {
         let before = deployed_before(live, deployments.newest.as_ref());
         let before = before.map(|(operation, revisions)| {
             let there = Target { revisions, spec };
-            // Leave out an operation that has already deployed the target, so that a rollout to that target
-            // can adopt it. The Application may not be Healthy yet.
+            // Leave out an operation that already deployed the target, so that a rollout to that target can
+            // adopt it. The Application may not be Healthy yet.
             let operation = operation.filter(|_| !is_target(there.clone()));
             DeployedState { operation, target: there }
         });
@@ -168,7 +168,7 @@ impl MemberStatusCache {
     }
 }
 
-/// Returns an Application's deployed revisions. If another controller synced it before, they come from its
+/// Returns an Application's deployed revisions. If another controller synced it before, they come from the
 /// history.
 fn deployed_before(live: &Application, newest: Option<&Done>) -> Option<(Option<OperationId>, Vec<String>)> {
     let known = newest.map(|done| (Some(done.operation), done.revisions.clone()));
@@ -234,8 +234,8 @@ pub(super) fn observe_member(
     }
 }
 
-/// Returns true if an Application is in sync with what was deployed. Newer commits on its branch don't count
-/// as differences.
+/// Returns true if an Application is in sync with the deployed revisions. Newer commits on its branch don't
+/// count.
 fn is_synced(sync: &SyncStatus, deployed: Option<&Done>) -> bool {
     let compared = || revisions_of_fields(&sync.revision, &sync.revisions);
     match sync.status {
@@ -252,7 +252,7 @@ fn describe_unhealthy(live: &Application) -> String {
     let health = status.health.as_ref().map(|health| health.message.as_str()).unwrap_or_default();
     let of_resources = status.resources.iter().filter_map(|one| {
         let HealthState { status, message, .. } = one.health.as_ref()?;
-        // The message for the whole Application already includes the first resource's.
+        // The Application's message already includes the first resource's.
         let is_new =
             *status != HealthStatus::Healthy && !message.is_empty() && !health.contains(message.as_str());
         is_new.then(|| format!("{} {}: {message}", one.kind, one.name))

@@ -10,7 +10,8 @@ use tidegate_model::argo::{Application, ApplicationSet};
 use super::member_status::member_key;
 use super::shared::AppSetShared;
 
-/// Returns the Applications in an ApplicationSet's namespace that it owns or whose names it generates.
+/// Returns the cached Applications that an ApplicationSet owns or whose names it generates. All are in the
+/// ApplicationSet's namespace.
 pub fn cached_members(
     shared: &AppSetShared,
     set: &ApplicationSet,
@@ -26,7 +27,7 @@ pub fn cached_members(
     names.into_iter().filter_map(find).collect()
 }
 
-/// Returns copies of these Applications, for comparison with the generated ones.
+/// Returns copies of the Applications, to compare them with the generated ones.
 pub fn existing_members(
     shared: &AppSetShared,
     set: &ApplicationSet,

@@ -22,7 +22,7 @@ pub enum AppSetSupervisorMessage {
     /// An Application was created, changed or deleted. Each ApplicationSet that owns it or generates its name
     /// starts a pass.
     MemberChanged(AppKey),
-    /// Applications have changed, but their events were lost.
+    /// Applications have changed, but the events were lost.
     EventsLost,
     /// The declared clusters or their reachability have changed.
     ClustersChanged,
@@ -46,10 +46,10 @@ pub enum AppSetMessage {
     RolloutChanged,
     /// The state of the teardown has changed.
     TeardownChanged,
-    /// Other clients have deleted these Applications. `is_deleting` is true if the ApplicationSet is also
-    /// being deleted.
+    /// Other clients deleted these Applications. `is_deleting` is true if the ApplicationSet is being
+    /// deleted, too.
     ForeignDeletions { uids: Vec<String>, is_deleting: Result<bool, String> },
-    /// Wakes the actor, which then does everything that is due.
+    /// Wakes the actor to do everything that is due.
     Wake,
     /// Runs the generators immediately.
     Refresh { reply: ReplyPort },
@@ -64,7 +64,7 @@ pub enum AppSetMessage {
 }
 
 impl AppSetMessage {
-    /// Rejects a message whose sender expects a reply.
+    /// Rejects a message that expects a reply.
     pub fn reject(self, reason: String) {
         match self {
             Self::Refresh { reply } | Self::Action { reply, .. } | Self::Delete { reply, .. } => {

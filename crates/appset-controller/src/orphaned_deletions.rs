@@ -1,5 +1,5 @@
-//! Unordered deletions that were interrupted by a crash after the ApplicationSet was gone. Completes the
-//! record of what happens to the Applications, or creates it if missing.
+//! Unordered deletions that a crash interrupted after the ApplicationSet was gone. Completes the record of
+//! what happens to the Applications, or creates a missing one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,13 +41,13 @@ pub fn deletion_request(
     Request { set, uid, by, order, members, kept_members, options, approved: None }
 }
 
-/// Returns the member specification for an Application to be deleted or orphaned.
+/// Returns the member spec of an Application to delete or orphan.
 pub fn member_spec(application: &Application) -> MemberSpec {
     let metadata = &application.metadata;
     MemberSpec { name: metadata.name.clone(), uid: metadata.uid.clone(), labels: metadata.labels.clone() }
 }
 
-/// Resumes all orphaned deletions, except those for which `is_managed` returns true: the ApplicationSet with
+/// Resumes all orphaned deletions. Skips a deletion if `is_managed` returns true: the ApplicationSet with
 /// that UID still exists, and its actor resumes the deletion.
 pub async fn resume_all(shared: &AppSetShared, is_managed: impl Fn(&AppKey, &str) -> bool) {
     if let Err(error) = record_unrecorded(shared, &is_managed).await {
@@ -77,7 +77,7 @@ async fn run_deletion(
     shared.applications.engine.run_machine(id, begin, move || TeardownEffects::new(parts.clone())).await
 }
 
-/// Returns a teardown's state if it only keeps a record.
+/// Returns a teardown's state if the teardown only keeps a record.
 async fn read_unordered(shared: &AppSetShared, id: StreamId) -> Result<Option<Teardown>, EngineError> {
     let state = shared.applications.engine.machine_state::<OrderedDeletion>(id).await?;
     let teardown = state.as_ref().and_then(|state| state.teardown()).cloned();
@@ -99,7 +99,7 @@ async fn record_unrecorded(
     Ok(())
 }
 
-/// Returns the Applications whose ApplicationSet no longer exists, by ApplicationSet and UID.
+/// Returns the Applications of deleted ApplicationSets, by ApplicationSet and UID.
 fn applications_without_appset(
     shared: &AppSetShared,
     is_managed: impl Fn(&AppKey, &str) -> bool,
@@ -115,7 +115,7 @@ fn applications_without_appset(
     found
 }
 
-/// Starts the record of a deletion that no process has noticed.
+/// Starts the record of a deletion that no process noticed.
 async fn start_record(
     shared: &AppSetShared,
     key: &AppKey,
@@ -128,7 +128,7 @@ async fn start_record(
     uid.clone_into(&mut set.metadata.uid);
     let all = Lookup::of_appset(qualified_name(&set)).and_kind(StreamKind::TEARDOWN);
     for entry in engine.list_machines::<Event>(all).await? {
-        // A compacted machine has no state left, although the log shows that it existed.
+        // The log shows that a compacted machine existed, but its state is gone.
         let known = engine.machine_state::<OrderedDeletion>(entry.stream).await.ok().flatten();
         if known.as_ref().and_then(|state| state.teardown()).is_some_and(|known| known.uid == uid) {
             return Ok(());

@@ -1,5 +1,5 @@
 //! A reconcile pass, which generates and updates an ApplicationSet's Applications and prepares a progressive
-//! sync. It can be aborted at any time, because all of its steps are safe to repeat.
+//! sync. All of its steps are safe to repeat, so it can be aborted at any time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ use super::{members, write_failure};
 /// Input for a pass.
 pub struct ReconcileInput {
     pub set: ApplicationSet,
-    /// Most recently generated Applications. `None` to regenerate them.
+    /// Most recently generated Applications, or `None` to regenerate them.
     pub generated: Option<Arc<AppSetOutput>>,
-    /// Rejected names and the reasons, from the last pass in which all generators succeeded.
+    /// Rejected names and the reasons, from the last pass without failed generators.
     pub refused: Arc<BTreeMap<String, String>>,
     /// True if repositories must be queried for new revisions.
     pub is_fresh: bool,
@@ -46,20 +46,20 @@ pub struct ReconcileInput {
 /// Result of a pass.
 #[derive(Default)]
 pub struct ReconcileResult {
-    /// Generated Applications, without those of failed generators. `None` if all generators have failed.
+    /// Generated Applications, except those of failed generators. `None` if all generators failed.
     pub generated: Option<Arc<AppSetOutput>>,
     /// Required changes to the Applications.
     pub changes: AppSetChanges,
-    /// Reason why the pass failed.
+    /// Reason the pass failed.
     pub failure: Option<ReconcileFailure>,
-    /// New finalizers for the ApplicationSet, or `None` if they don't change.
+    /// New finalizers for the ApplicationSet, or `None` if they are unchanged.
     pub finalizers: Option<Vec<String>>,
     /// True if another pass is needed, because a write conflicted, failed temporarily, or hasn't shown up in
     /// an event yet.
     pub needs_another_pass: bool,
     /// Requested progressive sync.
     pub request: Option<Result<Request, RolloutRequestError>>,
-    /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
+    /// Reasons manifests couldn't be compared with the target's, by Application.
     pub awaited: BTreeMap<String, String>,
     /// True if the newest rollout was running when the Applications were observed.
     pub saw_running_rollout: bool,
@@ -78,7 +78,8 @@ pub async fn run_pass(shared: Arc<AppSetShared>, input: ReconcileInput) -> Recon
 async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> ReconcileResult {
     let ReconcileInput { mut set, generated, refused, is_fresh, last, member_status, prunes } = input;
     let mut passed = ReconcileResult::default();
-    // Set the finalizers before creating the first Application, or the deletion order couldn't be enforced.
+    // Set the finalizers before creating the first Application, or else the deletion order couldn't be
+    // enforced.
     if let Some(finalizers) = deletion::with_finalizer(&set, &shared.options) {
         set.metadata.finalizers.clone_from(&finalizers);
         if let Err(error) = shared.store.write_finalizer(&set).await {
@@ -105,11 +106,11 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     let WriteSummary { has_written, is_outdated, failures, is_transient } =
         writes::write_changes(shared, &changes, deletes).await;
     passed.failure = changes.failure().or_else(|| failures.values().next_back().cloned());
-    // After a temporary failure, run another pass, so that no step completes with an Application missing.
+    // After a temporary failure, another pass is needed so that no step completes without an Application.
     passed.needs_another_pass = has_written || is_outdated || is_transient;
     if let Ok(generated) = generated {
-        // If a failed generator's Applications were simply missing, a step that must wait for them could
-        // complete.
+        // A step that must wait for a failed generator's Applications could complete if they were simply
+        // missing.
         let is_whole = generated.errors.is_empty();
         if is_whole {
             prunes.set(generated.applications.values());
@@ -129,8 +130,8 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     passed
 }
 
-/// Generates an ApplicationSet's Applications in the form that the pure crates use. Starts comparing those
-/// whose repositories have changed.
+/// Generates an ApplicationSet's Applications in the form that the pure crates use. Starts comparing
+/// Applications of changed repositories.
 pub(super) async fn generate_applications(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,
@@ -161,7 +162,7 @@ pub(super) fn generation_failure(message: String) -> ReconcileFailure {
     ReconcileFailure { reason: ConditionReason::ApplicationGenerationFromParamsError, message }
 }
 
-/// Converts a generator result so that it can be compared with existing Applications.
+/// Converts a generator result for comparison with existing Applications.
 pub fn to_appset_output(done: tidegate_generate::GenerateOutput) -> AppSetOutput {
     let tidegate_generate::GenerateOutput {
         applications,
@@ -183,15 +184,15 @@ pub fn to_appset_output(done: tidegate_generate::GenerateOutput) -> AppSetOutput
 }
 
 fn first_error(errors: Vec<IgnoreError>) -> RolloutRequestError {
-    // There is at least one error. Otherwise, the request wouldn't have been rejected.
+    // The list isn't empty, or the request wouldn't have been rejected.
     errors.into_iter().next().map_or_else(
         || RolloutRequestError::Unresolved(String::new()),
         RolloutRequestError::InvalidIgnoreRules,
     )
 }
 
-/// Returns the progressive sync that an ApplicationSet requests, and the reasons why manifests couldn't be
-/// compared with their targets'. An Application that can't be written doesn't block others.
+/// Returns the progressive sync that an ApplicationSet requests, and the reasons manifests couldn't be
+/// compared with the target's. An Application that can't be written doesn't block others.
 async fn requested_rollout(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,

@@ -11,7 +11,7 @@ pub fn redact_appset(set: &ApplicationSet) -> ApplicationSet {
         redact_value(&mut value);
         serde_json::from_value(value)
     });
-    // Parsing can't fail, because the value was serialized from an ApplicationSet.
+    // The value was serialized from an ApplicationSet, so parsing can't fail.
     hidden.unwrap_or_default()
 }
 

@@ -31,14 +31,13 @@ use super::member_status::{member_key, observe_member};
 use super::same_manifests::RevisionEquivalence;
 use super::subscriptions::{SubscriptionTask, WatchedApplications};
 
-/// Delay before requesting an operation again from an unavailable Application. A change event triggers an
-/// earlier retry.
+/// Delay before another request to an unavailable Application. A change event triggers an earlier retry.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Interval between checks for changed gate definitions.
 const GATE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Applications that are synced with pruning: those generated with `automated.prune`, unless automated sync
-/// is disabled. The stored Applications lack this setting during a progressive sync. `None` before the first
+/// Applications synced with pruning: those generated with `automated.prune`, unless automated sync is
+/// disabled. The stored Applications lack this setting during a progressive sync. `None` before the first
 /// pass.
 #[derive(Clone, Default)]
 pub struct PruningApplications(Arc<Mutex<Option<BTreeSet<String>>>>);
@@ -51,8 +50,8 @@ impl PruningApplications {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
     }
 
-    /// Returns true if an Application is synced with pruning. Until Applications have been generated, this
-    /// depends on the stored Application.
+    /// Returns true if an Application is synced with pruning. Before the first generation, the stored
+    /// Application decides.
     fn contains(&self, live: &Application) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.as_ref() {
@@ -76,10 +75,10 @@ pub struct RolloutContext {
     pub set: AppKey,
     /// The rollout.
     pub id: StreamId,
-    /// Digests of the generated specifications.
+    /// Digests of the generated specs.
     pub targets: Arc<TargetIdentities>,
     pub prunes: PruningApplications,
-    /// Cache of revisions with the same manifests.
+    /// Revisions with the same manifests.
     pub same: RevisionEquivalence,
     /// Callback for changes to the rollout's durable state. Must not block.
     pub on_change: Arc<dyn Fn(&State) + Send + Sync>,
@@ -103,8 +102,8 @@ impl RolloutEffects {
         }
     }
 
-    /// Stops requesting a member's operation. Anything sent to the supervisor afterwards arrives after all of
-    /// its requests.
+    /// Stops requesting a member's operation. Later messages to the supervisor arrive after all of these
+    /// requests.
     fn end_operation(&mut self, name: &str) {
         if let Some((_, line)) = self.operations.remove(name) {
             line.close();
@@ -144,8 +143,7 @@ impl RolloutEffects {
     }
 }
 
-/// Returns the user who asked to stop an Application's operation, or `None` if the rollout stops it by
-/// itself.
+/// Returns the user who stopped an Application's operation, or `None` if the rollout stops it on its own.
 fn stop_requester<'a>(rollout: &'a Rollout, member: &str) -> Option<&'a Attribution> {
     let skipped = || match &rollout.members.get(member)?.progress {
         Progress::Stopping { then: StopOutcome::Skip(decision), .. } => Some(decision),
@@ -254,7 +252,7 @@ async fn choose_id(shared: &SharedState) -> Option<Result<OperationId, CallError
     }
 }
 
-/// Stops an operation. Succeeds once it has finished or can no longer start. Returns `None` if the engine
+/// Stops an operation. Succeeds once it has finished or can't start anymore. Returns `None` if the engine
 /// stops.
 async fn stop_operation(
     parts: &RolloutContext,
@@ -269,7 +267,7 @@ async fn stop_operation(
     match answer.await {
         Ok(result) => Some(result.map_err(CallError::transient)),
         Err(_) if is_stopped(parts) => None,
-        // The actor has failed or stopped together with its Application. The next call reaches its successor.
+        // The actor failed, or stopped together with its Application. The next call reaches its successor.
         Err(_) => Some(Err(CallError::transient(format!("application {name} did not respond")))),
     }
 }
@@ -280,7 +278,7 @@ fn is_stopped(parts: &RolloutContext) -> bool {
     over || parts.shared.engine.failure().is_some()
 }
 
-/// An operation that a member must run.
+/// Operation that a member must run.
 struct MemberOperation {
     member: String,
     operation: OperationId,
@@ -288,16 +286,16 @@ struct MemberOperation {
     revisions: Vec<String>,
     /// Spec that the Application must have before the operation starts.
     spec: Option<Digest>,
-    /// Criteria for adopting another operation that may already have brought the member to its target.
+    /// Criteria for adopting another operation.
     adoption_evidence: Option<AdoptionEvidence>,
 }
 
-/// Criteria for adopting an operation that may already have brought a member to its target.
+/// Criteria for adopting an operation that may already have deployed a member's target.
 struct AdoptionEvidence {
     target: Target,
-    /// Only operations that started after this operation are adopted.
+    /// Only later operations are adopted.
     after: Option<OperationId>,
-    /// True if a Degraded member doesn't rule out adoption. It does in a rollout that a user requested,
+    /// True if operations of Degraded members can be adopted. False in a rollout that a user requested,
     /// because syncing the member again may fix it.
     accepts_degraded: bool,
 }
@@ -325,8 +323,8 @@ impl MemberOperation {
         Some(AdoptableOperations { after, rollout, revisions, includes_degraded: is_degraded_too })
     }
 
-    /// Returns the request for the Application, or `None` if it doesn't exist or doesn't have the expected
-    /// spec yet.
+    /// Returns the request for the Application, or `None` if the Application doesn't exist or doesn't have
+    /// the expected spec yet.
     async fn build_request(&self, parts: &RolloutContext, key: &AppKey) -> Option<Box<OperationRequest>> {
         let live = parts.shared.application_cache.get(key)?;
         if self.spec.is_some_and(|spec| parts.targets.spec_identity(&live) != spec) {
@@ -345,7 +343,7 @@ impl MemberOperation {
     }
 }
 
-/// Channel to the supervisor of the Applications. Once it is closed, no message is in flight.
+/// Channel to the supervisor of the Applications. Nothing is in flight after it is closed.
 #[derive(Clone)]
 struct SupervisorChannel(Arc<Mutex<Option<ActorRef<SupervisorMessage>>>>);
 
@@ -406,11 +404,11 @@ async fn run_operation(
             }
         } else if !is_new {
             return notify(OperationReport::Failed(CallError::transient(format!(
-                "application {key} does not exist or does not match what is generated yet"
+                "application {key} does not exist or does not match the generated Application yet"
             ))));
         }
-        // The Application doesn't exist or must change first, or its actor has stopped and the next needs the
-        // request.
+        // The Application doesn't exist or must change first, or its actor has stopped and the next one needs
+        // the request.
         is_new = timeout(RETRY_DELAY, await_change(&mut changes, &key)).await.is_ok();
     }
 }
@@ -427,7 +425,7 @@ async fn await_change(changes: &mut Receiver<AppKey>, key: &AppKey) {
     }
 }
 
-/// Queries a gate, again whenever its definition changes.
+/// Queries a gate, and again after each change of its definition.
 async fn query_gate(
     shared: Arc<SharedState>,
     question: StepGateRequest,

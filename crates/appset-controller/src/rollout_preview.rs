@@ -25,7 +25,7 @@ use super::members;
 use super::reconcile::{generate_applications, generation_failure};
 use super::shared::AppSetShared;
 
-/// Lifetime of a cached generator result. The generators run at most once in this period, however many
+/// Lifetime of a cached generator result. The generators run at most once in this period, no matter how many
 /// previews are requested.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -59,7 +59,7 @@ struct CachedResult {
 /// Cache entry for an ApplicationSet.
 type CacheEntry = Arc<tokio::sync::Mutex<Option<CachedResult>>>;
 
-/// Cache of generator results for previews. Concurrent previews of the same ApplicationSet share a run of its
+/// Cache of generator results for previews. Concurrent previews of an ApplicationSet share a run of its
 /// generators.
 #[derive(Clone, Default)]
 pub(super) struct PreviewCache(Arc<Mutex<BTreeMap<AppKey, CacheEntry>>>);
@@ -73,8 +73,8 @@ impl PreviewCache {
         .await
     }
 
-    /// Returns the cached result. Without it, waits for the run in progress or starts a run. A run continues
-    /// even if its callers are canceled, so that the next caller gets its result.
+    /// Returns the cached result, or waits for the current run or a new one. A run continues even if its
+    /// callers are canceled, so that the next caller gets its result.
     async fn get_or_run(
         &self,
         set: &ApplicationSet,
@@ -137,7 +137,7 @@ pub(super) async fn preview_rollout(
     }
 }
 
-/// Returns the participants in a progressive sync, and the changes to Applications that precede it.
+/// Returns the participants in a progressive sync, and the preceding changes to Applications.
 fn preview_members(
     shared: &AppSetShared,
     set: &ApplicationSet,
@@ -170,7 +170,7 @@ async fn add_rollout(
         Some((name.clone(), one.deployed.as_ref()?.target.revisions.clone()))
     };
     let before = members.iter().filter_map(has).collect();
-    // The preview also shows Applications with unknown targets in their steps.
+    // Applications with unknown targets also appear in their steps.
     members.extend(unknown.keys().map(|name| (name.clone(), KnownMember::default())));
     let asked =
         rollout_request(set, &targets, who, &members, shared.cases).map_err(|reason| reason.to_string())?;
@@ -201,7 +201,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Concurrent previews share one run of the generators, even if some of the previews are canceled.
+    /// Concurrent previews share a run of the generators, even if some of the previews are canceled.
     #[tokio::test]
     async fn concurrent_previews_share_one_run_of_the_generators() {
         let (outlook, queries) = (PreviewCache::default(), Arc::new(AtomicU32::new(0)));

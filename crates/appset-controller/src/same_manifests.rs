@@ -1,5 +1,5 @@
-//! Revisions of an Application that have the same manifests. A commit that only changes other files is a new
-//! revision for every Application in the repository, but not a new target for a rollout.
+//! Revisions of an Application with the same manifests. A commit to other files is a new revision for every
+//! Application in the repository, but not a new rollout target.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,29 @@ use tidegate_model::argo::Application;
 
 use tidegate_app_controller::{SharedState, have_same_manifests};
 
-/// A pair of revisions that have been compared.
+/// A pair of compared revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RevisionPair {
-    /// Digest of the generated spec that these revisions are for.
+    /// Digest of the generated spec.
     spec: Digest,
     /// Revisions of a rollout's target.
     target: Vec<String>,
-    /// Revisions that were compared with the target.
+    /// Revisions compared with the target.
     other: Vec<String>,
     is_same: bool,
 }
 
-/// Revisions that have the same manifests, by Application. Clones share their state.
+/// Revisions with the same manifests, by Application. Clones share their state.
 #[derive(Clone, Default)]
 pub struct RevisionEquivalence(Arc<Mutex<BTreeMap<String, Vec<RevisionPair>>>>);
 
-/// An Application whose target must be chosen.
+/// An Application that needs a target.
 pub struct TargetCandidate<'a> {
     /// The generated Application.
     pub application: &'a Application,
-    /// Digest of the generated specification.
+    /// Digest of the generated spec.
     pub spec: Digest,
-    /// Revisions that the sources currently resolve to.
+    /// Current revisions of the sources.
     pub newest: Vec<String>,
     /// The Application's target in the ApplicationSet's newest rollout.
     pub known: Option<&'a Target>,
@@ -44,13 +44,14 @@ pub struct TargetCandidate<'a> {
     pub is_ended: bool,
 }
 
-/// The target that was chosen for an Application.
+/// Target chosen for an Application.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ChosenTarget {
     pub revisions: Vec<String>,
-    /// True if more revisions turned out to have the same manifests, which may change what observations mean.
+    /// True if a comparison found more revisions with the same manifests, which may change the meaning of
+    /// observations.
     pub has_new_pairs: bool,
-    /// Reason why the manifests couldn't be compared with the target's and must be compared later.
+    /// Reason the manifests couldn't be compared with the target's yet.
     pub awaited: Option<String>,
 }
 
@@ -59,7 +60,7 @@ impl RevisionEquivalence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps only the Applications for which `is_meant` returns true.
+    /// Keeps only the Applications that `is_meant` accepts.
     pub fn retain(&self, is_meant: impl Fn(&str) -> bool) {
         self.lock_pairs().retain(|name, _| is_meant(name));
     }
@@ -69,8 +70,8 @@ impl RevisionEquivalence {
     ///
     /// # Errors
     ///
-    /// Returns an error if Tidegate can't determine whether the deployed manifests are the same as the
-    /// target's manifests. Without the error, a finished rollout could start again.
+    /// Returns an error if Tidegate can't determine whether the deployed and the target's manifests are the
+    /// same. Otherwise, a finished rollout could start again.
     pub async fn choose_target(
         &self,
         shared: &Arc<SharedState>,
@@ -114,7 +115,7 @@ impl RevisionEquivalence {
         Ok(ChosenTarget { revisions, has_new_pairs, awaited })
     }
 
-    /// Replaces the deployed revisions with the target's if both have the same manifests.
+    /// Replaces the deployed revisions with the target's if their manifests are the same.
     pub fn map_to_target(&self, name: &str, deployed: &mut Target) {
         let all = self.lock_pairs();
         let mut pairs = all.get(name).into_iter().flatten();
@@ -138,8 +139,7 @@ impl RevisionEquivalence {
     }
 }
 
-/// Compares two revisions, or returns the cached result. Only definite results are cached; the rest are
-/// compared again.
+/// Compares two revisions, or returns the cached result. Only definite results are cached.
 async fn compare_revisions(
     shared: &Arc<SharedState>,
     application: &Application,

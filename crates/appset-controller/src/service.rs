@@ -1,4 +1,4 @@
-//! Interface for ApplicationSets, which serves the control socket and the API.
+//! Interface for ApplicationSets, used by the control socket and the API.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl AppSetService {
         Self { cache, applications, supervisor, shared, preview_cache: PreviewCache::default() }
     }
 
-    /// Returns the reason why ApplicationSets are no longer managed, if their supervisor has stopped.
+    /// Returns the reason ApplicationSets are no longer managed, if their supervisor has stopped.
     pub fn failure(&self) -> Option<EngineError> {
         let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
         over.then_some(EngineError::Stopped)
@@ -81,7 +81,7 @@ impl AppSetService {
     }
 
     /// Describes what an Application is waiting for in its ApplicationSet's progressive sync. Returns `None`
-    /// if there is no progressive sync or the Application's step has started.
+    /// without a progressive sync or once the Application's step has started.
     pub fn describe_awaited(&self, application: &Application) -> Option<String> {
         let namespace = application.metadata.namespace_or_default().to_owned();
         let key = AppKey { namespace, name: owning_appset(application)?.to_owned() };
@@ -92,7 +92,7 @@ impl AppSetService {
         )
     }
 
-    /// Subscribes to changes to ApplicationSets, including their removal. A slow receiver gets an error about
+    /// Subscribes to changes to ApplicationSets, including removals. A slow receiver gets an error about
     /// missed changes.
     pub fn subscribe(&self) -> broadcast::Receiver<AppKey> {
         self.cache.subscribe()
@@ -141,8 +141,8 @@ impl AppSetService {
     }
 
     /// Deletes the ApplicationSet that matches `text`, recording the requester and the reason. Also deletes
-    /// its Applications, unless `orphan` is set. Returns once the request is durable; the deletion may still
-    /// be in progress then.
+    /// its Applications, unless `orphan` is set. Returns once the request is durable, possibly before the
+    /// deletion finishes.
     pub async fn delete(
         &self,
         text: &str,
@@ -153,8 +153,8 @@ impl AppSetService {
         self.send_request(text, |reply| AppSetMessage::Delete { orphan, by, reason, reply }).await
     }
 
-    /// Previews the deletion of the ApplicationSet that matches `text`: the order in which its Applications
-    /// are deleted, those that are kept, and the removal of its document. Doesn't change anything.
+    /// Previews the deletion of the ApplicationSet that matches `text`: the order of the Applications, the
+    /// kept ones, and the removal of its document. Changes nothing.
     pub async fn plan_deletion(&self, text: &str) -> Result<AppSetDeletionPreview, ServiceError> {
         let set = self.find_one(text)?;
         let members = self.members(&set);
@@ -163,8 +163,8 @@ impl AppSetService {
         Ok(AppSetDeletionPreview { removes_file: self.shared.store.has_removable_file(&set).await, preview })
     }
 
-    /// Previews a progressive sync of the ApplicationSet that matches `text`, step by step, with the changes
-    /// to Applications that precede it. Runs the generators, but doesn't change anything.
+    /// Previews a progressive sync of the ApplicationSet that matches `text`, step by step, with the
+    /// preceding changes to Applications. Runs the generators, but changes nothing.
     pub async fn plan_rollout(&self, text: &str) -> Result<RolloutPreview, ServiceError> {
         let set = self.find_one(text)?;
         preview_rollout(&self.shared, &set, &self.preview_cache).await.map_err(ServiceError::refused)

@@ -1,4 +1,4 @@
-//! State that all ApplicationSets of a process share.
+//! State shared by all ApplicationSets of a process.
 
 use std::sync::Arc;
 
@@ -10,18 +10,17 @@ use tidegate_stores::appsets::AppSetStore;
 
 use super::appset_cache::AppSetCache;
 
-/// State that all ApplicationSets of a process share.
+/// State shared by all ApplicationSets of a process.
 pub struct AppSetShared {
-    /// State that the ApplicationSets' Applications share.
+    /// State shared by the ApplicationSets' Applications.
     pub applications: Arc<SharedState>,
     /// Supervisor of the ApplicationSets' Applications.
     pub supervisor: ActorRef<SupervisorMessage>,
     pub store: Arc<dyn AppSetStore>,
     /// Options that apply to all ApplicationSets.
     pub options: AppSetRuleOptions,
-    /// Defaults for rollout options that an ApplicationSet doesn't configure.
+    /// Defaults for rollout options that an ApplicationSet doesn't set.
     pub cases: Cases,
-    /// Generator options.
     pub generator_options: tidegate_generate::Options,
     pub cache: AppSetCache,
 }

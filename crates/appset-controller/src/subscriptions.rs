@@ -1,5 +1,4 @@
-//! A machine's subscriptions: watched Applications, and tasks that are aborted once their command is no
-//! longer outstanding.
+//! A machine's subscriptions: watched Applications, and tasks that are aborted with their command.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,8 +36,8 @@ impl SubscriptionTask {
 #[derive(Default)]
 pub(super) struct WatchedApplications {
     keys: Arc<Mutex<BTreeSet<AppKey>>>,
-    /// Lock held from an observation until it has been reported, so that an older observation is never
-    /// reported after a newer one.
+    /// Lock held from an observation to its report, so that an older observation is never reported after a
+    /// newer one.
     report_lock: Arc<Mutex<()>>,
     task: Option<SubscriptionTask>,
 }
@@ -48,8 +47,8 @@ impl WatchedApplications {
         keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Watches an Application: calls `observe` now and then on every change. All watched Applications share
-    /// the same `observe`.
+    /// Watches an Application: calls `observe` now and on every change. All watched Applications share one
+    /// `observe`.
     pub fn watch<M: DurableMachine>(
         &mut self,
         key: AppKey,

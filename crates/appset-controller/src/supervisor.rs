@@ -28,7 +28,7 @@ pub struct AppSetSupervisor;
 struct Child {
     actor: Option<ActorRef<AppSetMessage>>,
     failures: u32,
-    /// Last state that the store reported.
+    /// Last state reported by the store.
     stored: Box<StoredAppSet>,
 }
 
@@ -36,7 +36,7 @@ pub struct SupervisorState {
     shared: Arc<AppSetShared>,
     children: BTreeMap<AppKey, Child>,
     linked: HashMap<ActorId, AppKey>,
-    /// ApplicationSet that owns each Application.
+    /// Owning ApplicationSet of each Application.
     owners: BTreeMap<AppKey, AppKey>,
     settled: Option<oneshot::Sender<()>>,
 }
@@ -114,7 +114,7 @@ impl Actor for AppSetSupervisor {
 }
 
 impl SupervisorState {
-    /// Notifies the actors of ApplicationSets whose generator inputs have changed.
+    /// Notifies the actors of ApplicationSets with changed generator inputs.
     fn notify_input_change(&self, is_about: impl Fn(&ApplicationSet) -> bool) {
         for child in self.children.values().filter(|child| is_about(&child.stored.appset)) {
             if let Some(actor) = &child.actor {
@@ -184,8 +184,7 @@ impl SupervisorState {
         });
     }
 
-    /// Removes a deleted ApplicationSet's last state from the cache, unless a new ApplicationSet has taken
-    /// its name.
+    /// Removes a deleted ApplicationSet from the cache, unless a new ApplicationSet has taken its name.
     fn clear_cache(&self, key: &AppKey) {
         if !self.children.contains_key(key) {
             self.shared.cache.remove(key);
@@ -216,7 +215,7 @@ impl SupervisorState {
         self.children.insert(key, Child { actor, failures, stored });
     }
 
-    /// Restarts a failed actor, up to the maximum number of restarts.
+    /// Restarts a failed actor, unless it has failed too often.
     async fn handle_failure(
         &mut self,
         myself: &ActorRef<AppSetSupervisorMessage>,
@@ -257,8 +256,8 @@ impl SupervisorState {
         };
         let is_affected = |set: &AppKey| match &owner {
             Some(owner) => owner == set || before.as_ref() == Some(set),
-            // Without an owner, or once the Application is gone, any ApplicationSet in its namespace may
-            // generate its name.
+            // Any ApplicationSet in the namespace may generate the name of an Application that is gone or has
+            // no owner.
             None => set.namespace == key.namespace,
         };
         for (_, child) in self.children.iter().filter(|(set, _)| is_affected(set)) {
@@ -268,7 +267,7 @@ impl SupervisorState {
         }
     }
 
-    /// Handles lost change events by having every ApplicationSet check all of its Applications.
+    /// Handles lost change events: every ApplicationSet checks all of its Applications.
     fn handle_lost_events(&mut self) {
         for (key, _) in self.shared.applications.application_cache.all() {
             self.handle_member_change(&key);

@@ -1,5 +1,5 @@
-//! Effects of an ordered deletion, which deletes Applications in the store and observes them through the
-//! application cache. An unordered deletion only observes them.
+//! Effects of an ordered deletion: it deletes Applications in the store and observes them in the application
+//! cache. An unordered deletion only observes them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ use super::appset_cache::AppSetCache;
 use super::member_status::member_key;
 use super::subscriptions::WatchedApplications;
 
-/// Updates that Applications require before their deletion, by Application name.
+/// Updates that Applications need before their deletion, by Application name.
 #[derive(Clone, Default)]
 pub struct RequiredUpdates(Arc<Mutex<PendingDeletions>>);
 
@@ -48,8 +48,8 @@ impl RequiredUpdates {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = PendingDeletions { updates, requester };
     }
 
-    /// Returns an Application with the updates that it requires before its deletion, or `None` if there are
-    /// none.
+    /// Returns an Application with the updates required before its deletion, or `None` if it doesn't need
+    /// any.
     fn required_update(&self, live: &Application, set: &str, now: Timestamp) -> Option<Application> {
         let wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = live.clone();
@@ -70,13 +70,12 @@ impl RequiredUpdates {
 /// Dependencies of a teardown's effects.
 #[derive(Clone)]
 pub struct TeardownContext {
-    /// State that all Applications share.
+    /// State shared by all Applications.
     pub shared: Arc<SharedState>,
     pub store: Arc<dyn AppSetStore>,
     /// The ApplicationSet.
     pub set: AppKey,
-    /// All ApplicationSets. If an ApplicationSet was deleted and recreated under the same name, the new one
-    /// may have taken over Applications.
+    /// All ApplicationSets. A recreated ApplicationSet of the same name may have taken over Applications.
     pub appset_cache: AppSetCache,
     pub required_updates: RequiredUpdates,
     /// Callback for changes to the teardown's durable state. Must not block.
@@ -84,7 +83,7 @@ pub struct TeardownContext {
 }
 
 impl TeardownContext {
-    /// Returns true if an Application is still owned by the ApplicationSet with this UID.
+    /// Returns true if the ApplicationSet with this UID still owns an Application.
     fn is_own(&self, uid: &str, application: &Application) -> bool {
         let taken_by = owner_uid(application).filter(|owner| *owner != uid);
         let is_taken = taken_by.is_some_and(|owner| {
@@ -201,8 +200,8 @@ async fn delete_application(
     now: Timestamp,
 ) -> Result<ObjectPresence, String> {
     let key = member_key(&parts.set, name);
-    // An Application that another client has deleted may be waiting for its release. It needs the required
-    // updates, too.
+    // An Application deleted by another client may be waiting for its release. It needs the required updates,
+    // too.
     let is_untouched =
         |live: &Application| !live.is_deleting() || parts.shared.deletion_queue.wait_reason(live).is_some();
     let live = parts
@@ -221,7 +220,7 @@ async fn delete_application(
     parts.store.delete_application(&key, uid).await.map(to_observation).map_err(|error| error.to_string())
 }
 
-/// Describes what keeps an Application from being deleted. The text can follow "waits for".
+/// Describes what blocks an Application's deletion. The text can follow "waits for".
 fn describe_blocker(live: &Application) -> String {
     let said = |kind: &ConditionType| {
         let found = live.status.conditions.iter().find(|condition| condition.kind == *kind);

@@ -1,5 +1,4 @@
-//! Uses the cluster's audit log to check that unchanged Applications of managed ApplicationSets aren't
-//! written.
+//! Checks in the cluster's audit log that managed ApplicationSets don't write unchanged Applications.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -79,7 +78,7 @@ impl Environment {
         Self { sim, folder, engine, applications, sets }
     }
 
-    /// Writes the ApplicationSet in the same way as a user, with a label for each member.
+    /// Writes the ApplicationSet as a user would, with a label for each member.
     async fn write_appset(&self, label: impl Fn(usize) -> String) {
         let element = |at: usize| json!({"name": member_name(at), "label": label(at)});
         let set = json!({
@@ -104,8 +103,8 @@ impl Environment {
         Some(serde_json::from_value(found.as_value().clone()).unwrap())
     }
 
-    /// Waits until a member has the given label and has been compared, and its stored state matches the
-    /// published state.
+    /// Waits until a member has the given label and was compared, and its stored state matches the published
+    /// state.
     async fn await_quiet(&self, at: usize, label: &str) {
         let key = AppKey { namespace: "argocd".to_owned(), name: member_name(at) };
         let is_quiet = async || {
@@ -131,7 +130,7 @@ impl Environment {
         }
     }
 
-    /// Returns the Applications that have been written since `since`.
+    /// Returns the Applications written since `since`.
     fn written_applications(&self, since: usize) -> Vec<String> {
         let audit = self.sim.audit().split_off(since);
         audit.into_iter().filter(|one| one.kind == "Application").map(|one| one.name).collect()
@@ -151,8 +150,8 @@ async fn unchanged_applications_are_not_written() {
     for at in 0..MEMBER_COUNT {
         environment.await_quiet(at, "first").await;
     }
-    // Each round generates and compares all members. One member changes, and the member that changed in the
-    // previous round changes back.
+    // Each round generates and compares all members. One member changes, and the one from the previous round
+    // changes back.
     for (round, changed) in [(0, [7, 7]), (1, [21, 7]), (2, [7, 21])] {
         let before = environment.sim.audit().len();
         let label = format!("round-{round}");

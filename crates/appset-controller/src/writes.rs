@@ -20,9 +20,9 @@ const CONCURRENT_WRITES_MAX: usize = 8;
 /// Result of the writes.
 #[derive(Default)]
 pub struct WriteSummary {
-    /// True if something was written.
+    /// True if anything was written.
     pub has_written: bool,
-    /// True if a write conflicted, so that another pass is needed.
+    /// True if a write conflicted and another pass is needed.
     pub is_outdated: bool,
     /// Failed writes, by Application name.
     pub failures: BTreeMap<String, ReconcileFailure>,
@@ -103,7 +103,7 @@ async fn execute_write(
     (write.name().to_owned(), write.reason(), written)
 }
 
-/// Deletes an Application. If its objects must be kept, first orphans them.
+/// Deletes an Application, after orphaning any objects to keep.
 pub async fn delete_application(
     shared: &AppSetShared,
     deletion: &MemberDeletion,

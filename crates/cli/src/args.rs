@@ -165,7 +165,7 @@ pub enum CompletionShell {
     Bash,
     Elvish,
     Fish,
-    // The completion script that kubectl looks for next to a plugin.
+    // Completion script that kubectl looks for next to a plugin.
     Kubectl,
     Powershell,
     Zsh,

@@ -1,4 +1,4 @@
-//! Health rules that the arguments select.
+//! Health rules selected by the arguments.
 
 use tidegate_health::HealthRules;
 use tidegate_state::customizations::LoadedRules;
@@ -13,7 +13,7 @@ pub fn load_rules(args: &CustomizationArgs, printer: &Printer) -> Result<HealthR
     Ok(apply_convention_switch(load_user_rules(args, printer)?.unwrap_or_default(), args))
 }
 
-/// Turns the kstatus conventions on or off, according to the arguments.
+/// Turns the kstatus conventions on or off if the arguments say so.
 pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> HealthRules {
     match args.health_convention {
         Some(switch) => rules.with_convention(switch == Switch::On),
@@ -21,10 +21,10 @@ pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> 
     }
 }
 
-/// Returns the rules from the arguments, or `None` if there are none. A rule that can't be loaded causes a
-/// warning and affects only its own kind.
+/// Returns the rules from the arguments, if any. A rule that fails to load causes a warning and affects only
+/// its own kind.
 pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Option<HealthRules>, CliError> {
-    // An empty environment variable is treated as unset.
+    // An empty environment variable counts as unset.
     let given = args.customizations.as_deref().filter(|path| !path.as_os_str().is_empty());
     let Some(path) = given else { return Ok(None) };
     let found = if path.is_dir() {

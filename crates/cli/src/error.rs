@@ -10,16 +10,16 @@ use tidegate_state::error::ServiceError;
 
 use crate::input::problem::Problem;
 
-/// An error that ends a command.
+/// Error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The arguments are invalid, or can't be combined like this.
+    /// The arguments are invalid, or can't be combined.
     #[error("{message}")]
     Usage {
         /// Description of the problem and the correct usage.
         message: String,
     },
-    /// The manifests are invalid. Lists all problems in all files.
+    /// The manifests are invalid. Lists the problems in all files.
     #[error("{}", format_count(problems.len(), "problem", "in the input; nothing was written"))]
     InvalidInput {
         /// Problems, in the order of the files.
@@ -28,22 +28,24 @@ pub enum CliError {
     /// The plan has warnings, and `--strict` is set.
     #[error("{}", format_count(warnings.len(), "warning", "rejected by --strict; nothing was written"))]
     Strict { warnings: Vec<Warning> },
-    /// The ApplicationSets couldn't generate all of their Applications.
+    /// ApplicationSets couldn't generate all of their Applications.
     #[error("{}", format_count(problems.len(), "problem", "with ApplicationSets"))]
     Generate {
-        /// Problems, each with the ApplicationSet's name and the position within it.
+        /// Problems, each with the ApplicationSet's name and the position in it.
         problems: Vec<String>,
-        /// True if the content of the files is to blame, rather than a server that didn't respond.
+        /// True if the files are to blame, rather than a server that didn't respond.
         is_input: bool,
     },
     /// The operation to continue is paused.
     #[error("{message}")]
     Paused {
-        /// The operation's name, and how to continue it.
+        /// Name of the operation, and how to continue it.
         message: String,
     },
     /// A second signal arrived during the graceful shutdown.
-    #[error("stopped immediately; unrecorded results are checked again on resume: `tidegate resume --all`")]
+    #[error(
+        "stopped immediately; continue with `tidegate resume --all`, which checks unrecorded results again"
+    )]
     ForcedShutdown,
     /// Writing to standard output failed.
     #[error("cannot write the result to standard output: {source}")]
@@ -52,7 +54,7 @@ pub enum CliError {
         #[from]
         source: io::Error,
     },
-    /// A value couldn't be encoded in the requested format.
+    /// A value couldn't be encoded as requested.
     #[error(
         "cannot write the result as {format}: {reason}; please report this problem, and use another output format (-o)"
     )]

@@ -5,18 +5,18 @@ use tidegate_state::error::ErrorCategory;
 
 use crate::error::CliError;
 
-/// Outcome of a command that didn't fail with an error.
+/// Outcome of a command that didn't fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// The command succeeded.
     Done,
     /// The executed or planned operation finished in this phase.
     Operation(OperationPhase),
-    /// Another operation holds the application's claim. Nothing was changed.
+    /// Another operation holds the application's claim. Nothing changed.
     ClaimConflict,
-    /// The displayed plan cannot run.
+    /// The displayed plan can't run.
     InvalidPlan,
-    /// Open operations are damaged. A message was already printed.
+    /// Open operations are damaged. The message was printed.
     Damaged,
     /// A comparison found differences.
     HasDifferences,

@@ -1,4 +1,4 @@
-//! Loads manifests from paths. All problems in all files are found before an error is returned.
+//! Loads manifests from paths. Reports the problems in all files together.
 
 mod content;
 mod gates;
@@ -36,7 +36,7 @@ pub struct Manifests {
     /// Objects, in the order of the files.
     pub targets: Vec<Target>,
     /// Prefix of a digest of the objects' content. The same objects always have the same revision, whatever
-    /// their files' names and formatting.
+    /// the file names and formatting.
     pub revision: String,
 }
 
@@ -47,7 +47,7 @@ enum Source {
     File(PathBuf),
 }
 
-/// Returns an error if a file or folder does not exist.
+/// Checks that a file or folder exists.
 pub fn check_exists(path: &Path) -> Result<(), CliError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -111,8 +111,8 @@ fn find_sources(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) ->
     sources
 }
 
-/// Returns true for a named pipe, which could block forever without a writer. The folders of standard input
-/// and of the pipes that a shell creates for `<(command)` are excluded, because those do have a writer.
+/// Returns true for a named pipe, which could block forever without a writer. Standard input and the shell's
+/// pipes for `<(command)` have a writer, so their folders are excluded.
 fn is_named_pipe(path: &Path) -> bool {
     let of_shell = std::path::absolute(path)
         .is_ok_and(|path| ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));

@@ -1,4 +1,4 @@
-//! The name under which the program was started: `tidegate`, or a kubectl plugin.
+//! The name of the running program: `tidegate`, or a kubectl plugin.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,12 +9,12 @@ use clap::Command;
 
 use crate::args::Cli;
 
-/// File name by which kubectl finds the plugin.
+/// File name of the plugin for kubectl.
 const PLUGIN_NAME: &str = "kubectl-tidegate";
 /// File name of the program that kubectl runs for completions.
 const COMPLETER_NAME: &str = "kubectl_complete-tidegate";
 
-/// The name under which the program was started: `tidegate`, or a kubectl plugin.
+/// The name of the running program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// `tidegate …`
@@ -30,7 +30,7 @@ static INVOCATION: LazyLock<Invocation> = LazyLock::new(|| {
 });
 
 impl Invocation {
-    /// Returns the name under which this process was started. For a symbolic link, that is the link's name.
+    /// Returns this process's program name. For a symbolic link, that is the link's name.
     pub fn current() -> Self {
         *INVOCATION
     }
@@ -43,7 +43,7 @@ impl Invocation {
         }
     }
 
-    /// Adapts the suggested commands in `text` to the name under which the program was started.
+    /// Adapts the suggested commands in `text` to the program's name.
     pub fn adapt_commands(self, text: &str) -> String {
         match self {
             Self::Standalone => text.to_owned(),
@@ -51,7 +51,7 @@ impl Invocation {
         }
     }
 
-    /// Returns the command-line definition. Its help uses the name under which the program was started.
+    /// Returns the command-line definition, with the program's name in its help.
     pub fn command(self) -> Command {
         let command = <Cli as clap::CommandFactory>::command();
         match self {
@@ -62,7 +62,7 @@ impl Invocation {
         }
     }
 
-    /// Returns the program name to use in shells.
+    /// Returns the program name for use in shells.
     pub fn program_name(self) -> &'static str {
         match self {
             Self::Standalone => "tidegate",

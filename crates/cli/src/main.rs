@@ -6,8 +6,7 @@
 //!           input          └── operation_access           └──▶ progress, output
 //! ```
 //!
-//! Data goes to standard output and messages go to standard error. Both are written only by
-//! [`output::Printer`].
+//! Data goes to standard output, messages to standard error, and only [`output::Printer`] writes either.
 //! [`exit::exit_code`] determines the exit code.
 
 mod args;
@@ -40,15 +39,15 @@ use crate::exit::CommandOutcome;
 use crate::invocation::Invocation;
 use crate::output::Printer;
 
-/// jemalloc instead of glibc, which holds on to memory that threads have freed and needs about a third more
-/// with many objects (BENCHMARKS.md).
+/// jemalloc instead of glibc, which holds on to memory that threads free and needs about a third more with
+/// many objects (BENCHMARKS.md).
 #[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     let code = run();
-    // Don't wait for the remaining threads: all files have been written and closed.
+    // Don't wait for the remaining threads: all files are written and closed.
     std::process::exit(code);
 }
 
@@ -86,8 +85,8 @@ fn run() -> i32 {
     report_outcome(&printer, &outcome)
 }
 
-/// Parses the command line. The hidden `__complete` subcommand is added if kubectl requests completions,
-/// because kubectl passes only the words to complete.
+/// Parses the command line. Adds the hidden `__complete` subcommand if kubectl requests completions, because
+/// kubectl passes only the words to complete.
 fn command_line() -> Result<Cli, clap::Error> {
     let called = Invocation::current();
     let mut given: Vec<OsString> = std::env::args_os().collect();
@@ -99,15 +98,15 @@ fn command_line() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Makes all files created by this process and its children private to their owner, except for commands that
-/// write examples and man pages, which others may read. Must be called before the first thread starts.
+/// Makes all new files of this process and its children private to their owner. Examples and man pages are an
+/// exception, because others may read them. Must be called before the first thread starts.
 fn close_new_files(command: &Command) {
     if !matches!(command, Command::Example(_) | Command::Man { .. }) {
         umask(Mode::RWXG | Mode::RWXO);
     }
 }
 
-/// Prints a failed command's error, and returns the exit code.
+/// Prints a command's error, if any, and returns the exit code.
 fn report_outcome(printer: &Printer, outcome: &Result<CommandOutcome, CliError>) -> i32 {
     if let Err(error) = outcome {
         printer.error(error);
@@ -116,7 +115,7 @@ fn report_outcome(printer: &Printer, outcome: &Result<CommandOutcome, CliError>)
 }
 
 /// Default log filter of `serve`: events of applications and ApplicationSets, and warnings of `serve` itself.
-/// Libraries' connection logs are off by default.
+/// Libraries' connection logs are off.
 const SERVE_LOG_FILTER: &str = "tidegate=warn,tidegate_app_controller=info,tidegate_appset_controller=info";
 
 /// Enables structured logs on standard error if requested. Long-running commands log events by default.

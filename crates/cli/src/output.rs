@@ -28,11 +28,11 @@ pub use printer::{MessageStream, Printer};
 pub use table::table;
 pub use text::{Style, Text, escape, one_line};
 
-/// Warning that a deletion also deletes the resource's file.
+/// Warning about a deletion that also deletes the resource's file.
 pub const FILE_REMOVAL_WARNING: &str =
     "the document will be removed from the apps folder; keep a copy if you need it again";
 
-/// Formats the last line of an explanation. Its commands use this process's state directory or service.
+/// Formats the last line of an explanation. Its commands select this process's state directory or service.
 pub fn format_next_action(action: &NextAction) -> Text {
     let mut text = Text::new();
     text.add(Style::Accent, "next");

@@ -15,7 +15,7 @@ use crate::output::Printer;
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Display for the progress of operations.
+/// Progress display.
 pub enum Progress<'p> {
     /// Progress bars for one operation on a terminal.
     Bars(Box<bars::Bars<'p>>),
@@ -24,7 +24,7 @@ pub enum Progress<'p> {
 }
 
 impl<'p> Progress<'p> {
-    /// Creates a display to suit standard error: bars on a terminal, lines everywhere else.
+    /// Creates a display for standard error: bars on a terminal, lines everywhere else.
     pub fn new(printer: &'p Printer, operations: usize) -> Self {
         if printer.is_animated() && operations == 1 {
             Self::Bars(Box::new(bars::Bars::new(printer)))
@@ -69,7 +69,6 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// Ends the display.
     pub fn end(&mut self) {
         if let Self::Bars(bars) = self {
             bars.clear();

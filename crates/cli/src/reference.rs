@@ -13,9 +13,9 @@ mod metrics;
 use std::fs;
 use std::path::Path;
 
-/// Environment variable that tells the test to write the pages.
+/// Environment variable that makes the test write the pages.
 const WRITE_VARIABLE: &str = "TIDEGATE_WRITE_REFERENCE";
-/// First lines of each page, below its heading.
+/// First lines of each page, below the heading.
 const NOTE: &str = "<!-- Generated: do not edit. `just reference` writes this page. -->";
 
 /// Returns all generated pages, by file name.
@@ -49,7 +49,7 @@ fn generated_pages_are_current() {
     assert!(stale.is_empty(), "stale pages in docs/reference: {stale:?}; write them with `just reference`");
 }
 
-/// If two headings on a page had the same anchor, links would always lead to the first.
+/// Links always lead to the first of several equal anchors.
 #[test]
 fn anchors_are_unique() {
     for (name, text) in pages() {

@@ -20,7 +20,7 @@ use crate::error::CliError;
 use crate::input::{self, Manifests};
 use crate::output::Printer;
 
-/// Sets Argo CD's fixed delay between waves.
+/// Environment variable with Argo CD's fixed delay between waves.
 const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
 /// Sync option that creates the destination namespace.
 const CREATE_NAMESPACE: &str = "CreateNamespace=true";
@@ -70,7 +70,7 @@ fn add_execution_settings(args: &SyncArgs, base: SyncRequest, printer: &Printer)
     }
 }
 
-/// Returns the request for a `plan` command. `chosen` is `None` if there is no cluster to compare with.
+/// Returns the request for a `plan` command. `chosen` is `None` without a cluster to compare with.
 pub fn plan_request(
     args: &PlanArgs,
     chosen: Option<&SelectedCluster>,
@@ -102,7 +102,7 @@ pub fn diff_request(
     base_request(&application, place, &selection, &manifests.revision)
 }
 
-/// Returns the request for a `delete` command. Settings that aren't given come from the last sync.
+/// Returns the request for a `delete` command. Missing settings come from the last sync.
 pub fn deletion_request(
     args: &DeleteArgs,
     chosen: &SelectedCluster,
@@ -147,8 +147,8 @@ pub fn deletion_request(
     Ok(request)
 }
 
-/// Returns the claim. A state directory's simulated cluster doesn't need one, because it has only one user,
-/// and neither does a dry run, because it doesn't affect other operations.
+/// Returns the claim. A state directory's simulated cluster needs none, because it has only one user. Neither
+/// does a dry run, because it doesn't affect other operations.
 fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     if args.no_claim || dry_run || !is_shared {
@@ -166,7 +166,7 @@ pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     }
 }
 
-/// Destination that the objects are deployed to.
+/// Destination of the objects.
 struct DeployTarget {
     destination: Destination,
     namespace: String,
@@ -178,7 +178,7 @@ impl DeployTarget {
     }
 }
 
-/// Rejects metadata for a namespace that won't be created, since it would be silently ignored.
+/// Rejects metadata for a namespace that won't be created. It would otherwise be ignored silently.
 fn check_namespace_metadata(options: &OptionArgs) -> Result<(), CliError> {
     let wanted = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
     if wanted && !options.sync_options.iter().any(|option| option == CREATE_NAMESPACE) {
@@ -250,8 +250,8 @@ fn application_name(args: &ApplicationSourceArgs) -> Result<String, CliError> {
     name.filter(|name| !name.chars().any(|c| c.is_control() || c.is_whitespace())).ok_or_else(unknown)
 }
 
-/// Returns the delay between waves. Like Argo CD, this takes a whole number of seconds and uses no delay if
-/// the value is invalid.
+/// Returns the delay between waves. Like Argo CD, accepts a whole number of seconds and uses no delay if the
+/// value is invalid.
 pub fn wave_delay(printer: &Printer) -> Option<Duration> {
     let value = env::var(WAVE_DELAY).ok()?;
     match value.trim().parse::<u32>() {

@@ -4,8 +4,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 
-/// Handles SIGINT, SIGTERM and SIGHUP (the terminal was closed). These signals don't terminate the process
-/// while this value exists.
+/// Handler for SIGINT, SIGTERM and SIGHUP (closed terminal). While it exists, these signals don't terminate
+/// the process.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -32,11 +32,11 @@ impl Signals {
     }
 }
 
-/// The signal sent when a file reaches the size limit. Its number is the same on all Linux platforms except
-/// MIPS and PA-RISC.
+/// Signal for a file that reaches the size limit. The number is the same on all Linux platforms except MIPS
+/// and PA-RISC.
 const SIGXFSZ: i32 = 25;
 
-/// Ignores SIGXFSZ, so that a write beyond the file size limit returns an error instead.
+/// Ignores SIGXFSZ, so that a write beyond the file size limit fails with an error instead.
 pub fn ignore_size_limit_signal() {
     if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
         tracing::warn!(%error, "cannot handle SIGXFSZ; a file size limit will end this process");

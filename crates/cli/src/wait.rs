@@ -1,4 +1,4 @@
-//! Waits until operations have finished or are paused, the timeout expires, or a termination signal arrives.
+//! Waits until operations finish or are paused, the timeout expires, or a termination signal arrives.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::signals::Signals;
 /// Result of a wait.
 #[derive(Debug, Default)]
 pub struct WaitResult {
-    /// Operations that have finished.
+    /// Finished operations.
     pub finished: Vec<OperationView>,
-    /// Operations that haven't finished, with the reason the wait ended.
+    /// Unfinished operations, with the reason the wait ended.
     pub unfinished: Vec<UnfinishedOperation>,
 }
 
@@ -44,23 +44,22 @@ pub struct UnfinishedOperation {
     pub view: OperationView,
     /// Explanation of the operation's state.
     pub explanation: Explanation,
-    /// Reason why the wait ended.
+    /// Reason the wait ended.
     pub reason: WaitEndReason,
 }
 
-/// Reason why a wait ended.
+/// Reason a wait ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitEndReason {
-    /// The time limit set with `--timeout` has expired.
+    /// The `--timeout` expired.
     TimedOut(Duration),
     /// A signal arrived.
     Interrupted(&'static str),
-    /// A user has paused the operation.
+    /// A user paused the operation.
     Paused { by: String },
 }
 
 impl WaitEndReason {
-    /// Describes the reason.
     pub fn describe(&self) -> String {
         match self {
             Self::TimedOut(timeout) => format!("timed out after {}", format_duration(*timeout)),
@@ -73,7 +72,7 @@ impl WaitEndReason {
 /// Operations to wait for.
 pub struct WaitRequest<'a> {
     pub engine: &'a Engine,
-    /// Opened before the operations started, so that no event is missed.
+    /// Stream opened before the operations started, so that no event is missed.
     pub events: EventStream,
     pub operations: Vec<OperationId>,
     pub timeout: Option<Duration>,
@@ -84,8 +83,7 @@ pub struct WaitRequest<'a> {
 /// Time to keep showing hook output after operations have finished.
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Waits until every operation has finished or is paused. A timeout or a signal ends the wait for all of
-/// them.
+/// Waits until every operation finishes or is paused. A timeout or a signal ends the wait for all of them.
 pub async fn wait(
     waiting: WaitRequest<'_>,
     signals: &mut Signals,
@@ -155,7 +153,7 @@ pub async fn wait(
     Ok(waited)
 }
 
-/// Merges the hook output of several operations. The merged stream ends once all of them have finished.
+/// Merges the hook output of several operations. The merged stream ends when the last of them finishes.
 fn merge_hook_output(
     engine: &Engine,
     operations: impl Iterator<Item = OperationId>,
@@ -165,7 +163,7 @@ fn merge_hook_output(
     for operation in operations {
         let (engine, send) = (engine.clone(), send.clone());
         tokio::spawn(async move {
-            // A finished operation doesn't have live output.
+            // A finished operation has no live output.
             let Ok(mut output) = engine.follow_output(operation).await else { return };
             while let Some(item) = output.next().await {
                 if send.send(item.into()).await.is_err() {
@@ -186,7 +184,7 @@ async fn explain_unfinished(
     Ok(UnfinishedOperation { view, explanation, reason })
 }
 
-/// Waits for an operation to finish. It may have done so before the first check.
+/// Waits for an operation to finish, which may happen before the first check.
 async fn wait_for_end(engine: Engine, operation: OperationId) -> Result<OperationView, EngineError> {
     match engine.wait(operation).await {
         Err(EngineError::NotRunning { .. }) => engine.inspect(operation).await.map(|(view, _)| view),

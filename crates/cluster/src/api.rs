@@ -13,9 +13,9 @@ use tidegate_model::{
 
 use crate::{ClusterError, Container, LogStart, LogStream};
 
-/// Returns the field manager for a write. Operations write as the engine's manager. Outside an operation, the
-/// service writes to the resources that it manages, and uses the service's manager. An operation that applies
-/// such a resource later takes over the engine manager's fields, but not the service manager's fields.
+/// Returns the field manager for a write: the engine's within an operation, otherwise the service's. An
+/// operation that later applies a resource managed by the service takes over the engine manager's fields, but
+/// not the service manager's.
 pub fn field_manager(operation: Option<OperationId>) -> &'static str {
     operation.map_or(annotations::SERVICE_MANAGER, |_| annotations::FIELD_MANAGER)
 }
@@ -29,16 +29,16 @@ pub fn field_manager(operation: Option<OperationId>) -> &'static str {
 /// 2. Reads with [`Cluster::get`] are current. [`Cluster::list`] and [`Cluster::watch`] may lag behind this
 ///    client's last write, as on a real API server.
 /// 3. In objects returned by a list or a write, a manager's `fieldsV1` may be JSON text instead of a map.
-/// 4. A call may be dropped at any await point. A write that was dropped may or may not have happened.
+/// 4. A call may be dropped at any await point. A dropped write may or may not have happened.
 ///
 /// To wrap a cluster, implement [`Layer`](crate::Layer). The methods of this trait don't have default bodies,
 /// so the compiler rejects a wrapper that doesn't forward all of them.
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
-    /// Returns the kinds that the cluster currently serves.
+    /// Returns the kinds that the cluster serves.
     async fn discover(&self) -> Result<Discovery, ClusterError>;
 
-    /// Returns the Kubernetes version that the cluster reports, if any, such as `v1.36.1`.
+    /// Returns the Kubernetes version reported by the cluster, if any, such as `v1.36.1`.
     async fn version(&self) -> Result<Option<String>, ClusterError>;
 
     /// Returns an object, or `None` if it does not exist. Fails with
@@ -65,8 +65,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// or [`ErrorKind::NotFound`](crate::ErrorKind). The changes are attributed to the [`field_manager`].
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
-    /// Writes an object's status, unless the object has changed since it was read. For kinds without a status
-    /// subresource, this is the same as [`put`](Cluster::put).
+    /// Writes an object's status, unless the object has changed since it was read. Equivalent to
+    /// [`put`](Cluster::put) for kinds without a status subresource.
     async fn put_status(
         &self,
         object: Object,
@@ -83,7 +83,7 @@ pub trait Cluster: Send + Sync + 'static {
     async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError>;
 
     /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind)
-    /// if that is too old, in which case the caller must list again.
+    /// if that version is too old; the caller must then list again.
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError>;
 
     /// Returns the pods of a workload, including those owned through intermediate objects. Empty for kinds
@@ -106,7 +106,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// impersonation isn't supported.
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError>;
 
-    /// Returns the reason why calls are currently being delayed, if known.
+    /// Returns the reason why calls are delayed, if known.
     fn backpressure(&self) -> Option<Backpressure>;
 }
 
@@ -115,10 +115,10 @@ pub trait Cluster: Send + Sync + 'static {
 pub enum Backpressure {
     /// The cluster has asked the client to slow down.
     RateLimited {
-        /// Time until the next call will be made.
+        /// Time until the next call.
         remaining: Duration,
-        /// Status code of the response that requested the delay, and the call that received this response.
-        /// The cluster's own message is omitted because it may quote the request.
+        /// Status code of the response that requested the delay, and the call that received it. The cluster's
+        /// own message is omitted because it may quote the request.
         message: String,
     },
     /// The cluster has not responded.
@@ -169,7 +169,7 @@ pub enum WatchEvent {
 pub struct Scope {
     /// API group, version and kind of the objects.
     pub gvk: Gvk,
-    /// Namespace that the scope is restricted to, or `None` for all namespaces.
+    /// Namespace of the objects, or `None` for all namespaces.
     pub namespace: Option<String>,
     /// Level of detail of each object.
     pub detail: Detail,
@@ -182,7 +182,7 @@ impl Scope {
     }
 }
 
-/// Level of detail in which objects are returned.
+/// Level of detail of returned objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Detail {
     /// The whole object.
@@ -198,7 +198,7 @@ pub enum Detail {
 pub struct Listing {
     /// The objects, in no particular order.
     pub objects: Vec<Object>,
-    /// Resource version that a subsequent watch starts from.
+    /// Resource version from which to start a watch.
     pub resource_version: String,
 }
 
@@ -247,12 +247,11 @@ impl MissingRight {
 /// Query for the live objects that a plan needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveQuery {
-    /// Name of the application. The query covers the application's objects, except those that have an owner.
+    /// Name of the application. The query covers the application's objects without an owner.
     pub application: String,
-    /// Method by which the application's objects are tracked.
+    /// Tracking method for the application's objects.
     pub tracking: Tracking,
-    /// Objects to read by name, whether or not they are tracked. Each entry contains the kind under which to
-    /// request the object.
+    /// Objects to read by name, tracked or not. Each entry includes the kind to request.
     pub named: BTreeSet<(Gvk, String, String)>,
     /// Locations of objects from the application's earlier syncs.
     pub inventory: BTreeSet<(Gvk, String, String)>,
@@ -267,7 +266,7 @@ pub struct LiveQuery {
 pub struct LiveResult {
     /// The objects, sorted by key.
     pub objects: Vec<LiveObject>,
-    /// Kinds that were not searched completely.
+    /// Kinds that were only partly searched.
     pub incomplete_searches: Vec<IncompleteSearch>,
 }
 
@@ -369,8 +368,8 @@ pub struct ApplyRequest {
     pub validate: bool,
     /// True to validate the request without writing.
     pub dry_run: bool,
-    /// Managers whose fields are taken over before a server-side apply, so that fields that are no longer in
-    /// the manifest are removed.
+    /// Managers whose fields are taken over before a server-side apply, so that fields dropped from the
+    /// manifest are removed.
     #[serde(default, with = "tidegate_model::field_handover::managers")]
     pub take_over: Vec<String>,
     /// Expected version of the object. If the object has been written since, the write fails with
@@ -444,8 +443,8 @@ pub struct DeleteRequest {
 }
 
 impl DeleteRequest {
-    /// Creates a request to delete exactly the version of the object that was read. The request uses
-    /// background propagation and has no operation.
+    /// Creates a request to delete exactly the version that was read, with background propagation and no
+    /// operation.
     #[must_use]
     pub fn for_object(found: &Object) -> Self {
         Self {
@@ -479,7 +478,7 @@ pub struct FinalizerRemoval {
 }
 
 impl FinalizerRemoval {
-    /// Creates a request for exactly the object that was read. The request has no operation.
+    /// Creates a request for exactly the object that was read, without an operation.
     #[must_use]
     pub fn for_object(found: &Object, finalizer: &str) -> Self {
         Self {

@@ -82,13 +82,12 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Returns true if the same call may succeed later without human intervention.
+    /// Returns true if a retry may succeed without human intervention.
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Server | Self::DependencyTimeout | Self::AlreadyAllocated) || self.is_outage()
     }
 
-    /// Returns true if the cluster is currently rejecting every call. An operation then waits for the cluster
-    /// to recover.
+    /// Returns true if the cluster rejects every call. An operation then waits for the cluster to recover.
     pub fn is_outage(self) -> bool {
         matches!(self, Self::TooManyRequests { .. } | Self::Unavailable | Self::Timeout | Self::Unauthorized)
     }
@@ -106,7 +105,7 @@ impl ClusterError {
         Self { refusal: Some(Box::new(refusal)), ..self }
     }
 
-    /// Returns true if client-side apply may be able to perform a write that server-side apply refused.
+    /// Returns true if client-side apply may succeed where server-side apply was refused.
     pub fn should_try_client_side_apply(&self) -> bool {
         matches!(self.refusal.as_deref(), Some(Refusal::UnknownFields(_) | Refusal::DuplicateItems))
     }

@@ -13,7 +13,7 @@ use crate::{
     Scope, WatchStream,
 };
 
-/// Call to a cluster whose result is not known yet.
+/// A pending call to a cluster.
 pub trait PendingCall<T>: Future<Output = Result<T, ClusterError>> + Send {}
 
 impl<T, F: Future<Output = Result<T, ClusterError>> + Send> PendingCall<T> for F {}
@@ -120,7 +120,7 @@ pub enum Effect {
     Read,
     /// Requests a dry run of a write.
     DryRun,
-    /// May have changed the cluster, regardless of the response.
+    /// May have changed the cluster, whatever the response.
     Write,
 }
 

@@ -8,8 +8,8 @@ use crate::ClusterError;
 const NANOS_PER_MILLI: i64 = 1_000_000;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Log lines of a container, in the order in which they were written. If the stream cannot be started, its
-/// first item is the error. The stream ends after an error.
+/// Log lines of a container, in the order written. If the stream cannot be started, its first item is the
+/// error. The stream ends after an error.
 pub type LogStream = BoxStream<'static, Result<LogLine, ClusterError>>;
 
 /// A line of a container's log.
@@ -28,7 +28,7 @@ pub struct LogLine {
 pub struct LogTime(i64);
 
 impl LogTime {
-    /// Parses an RFC 3339 time with up to nine fractional digits, which is the format that kubelets write.
+    /// Parses an RFC 3339 time with up to nine fractional digits, as written by kubelets.
     pub fn parse(text: &str) -> Option<Self> {
         let at: Timestamp = text.parse().ok()?;
         let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
@@ -67,10 +67,10 @@ pub struct Container {
     pub name: String,
 }
 
-/// Position at which a log stream starts.
+/// Start position of a log stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStart {
-    /// At most this many of the most recent lines.
+    /// The most recent lines, at most this many.
     Last(usize),
     /// From the beginning of the second that contains this time. The stream may therefore repeat lines that
     /// the caller already has.

@@ -1,5 +1,5 @@
-//! Continuous log stream of a container that survives broken connections and restarts. Each line is delivered
-//! exactly once, provided that the cluster still has it.
+//! Continuous log stream of a container that survives broken connections and restarts. Delivers each line
+//! exactly once, if the cluster still has it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{
 
 /// Maximum number of consecutive streams that may end in the middle of the same line.
 const IDLE_STREAMS_MAX: u32 = 16;
-/// Number of consecutive failures without a new line after which the logs are considered unavailable.
+/// Number of consecutive failures without a new line before the logs count as unavailable.
 const FAILURES_MAX: u32 = 3;
 
 /// Follows a container's log, starting with its last `lines` lines. `uid` is the UID of its pod. The stream
@@ -70,13 +70,13 @@ struct LogFollower {
     has_partial_line: bool,
     /// True if the current stream has delivered a new line.
     has_new_line: bool,
-    /// Number of consecutive streams that did not deliver a new line since the container terminated.
+    /// Number of consecutive streams without a new line since the container terminated.
     idle_streams: u32,
     stage: Stage,
 }
 
 enum Stage {
-    /// Waiting for this delay before the next request is sent. The flag is true if the container has already
+    /// Waiting to send the next request, after this delay. The flag is true if the container has already
     /// terminated.
     Opening(Duration, bool),
     Reading(LogStream, bool),
@@ -96,9 +96,9 @@ enum ContainerState {
 struct DeliveryProgress {
     /// Time of the last line. `None` before the first line.
     last_time: Option<LogTime>,
-    /// Number of lines that have this time.
+    /// Number of lines with this time.
     lines_at_last_time: usize,
-    /// Number of lines with this time that the current stream has repeated.
+    /// Number of lines with this time repeated by the current stream.
     repeated_lines: usize,
     is_catching_up: bool,
 }
@@ -108,7 +108,7 @@ impl DeliveryProgress {
         (self.repeated_lines, self.is_catching_up) = (0, self.last_time.is_some());
     }
 
-    /// Records a line, and returns true if the line is new.
+    /// Records a line and returns true if it is new.
     fn is_new(&mut self, at: LogTime) -> bool {
         if let Some(last) = self.last_time.filter(|_| self.is_catching_up) {
             if at < last {

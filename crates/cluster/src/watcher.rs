@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 use crate::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent, WatchStream};
 
-/// Minimum duration of a watch. If a watch ends sooner and has not delivered an event, a proxy on the path
-/// probably doesn't support watches.
+/// Minimum duration of a watch. If a watch ends sooner without an event, a proxy on the path probably doesn't
+/// support watches.
 const WATCH_DURATION_MIN: Duration = Duration::from_secs(1);
 
-/// Delays before a list or a watch is retried.
+/// Retry delays for lists and watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchBackoff {
     /// Delay after the end of a watch, and after the first failure.
@@ -64,9 +64,9 @@ pub fn list_and_watch(
 }
 
 enum Stage {
-    /// Waiting for this delay before the scope is listed.
+    /// Waiting to list the scope, after this delay.
     Listing(Duration),
-    /// Waiting for this delay before a watch from this resource version is opened.
+    /// Waiting to open a watch from this resource version, after this delay.
     Opening(String, Duration),
     Watching(Watch),
 }
@@ -87,7 +87,7 @@ pub struct WatchProgress {
 }
 
 impl WatchProgress {
-    /// Creates the progress of a watch that was just opened from the given resource version.
+    /// Creates the progress of a watch just opened from the given resource version.
     pub fn new(version: String) -> Self {
         Self { version, opened_at: Instant::now(), has_events: false }
     }
@@ -104,8 +104,8 @@ impl WatchProgress {
         }
     }
 
-    /// Handles a watch that the server has ended. Returns the resource version that the next watch starts
-    /// from, or `None` if the scope must be listed again.
+    /// Returns the resource version for the next watch after the server has ended this one. `None` if the
+    /// scope must be listed again.
     pub fn resume_version(self) -> Option<String> {
         let was_one = self.has_events || self.opened_at.elapsed() >= WATCH_DURATION_MIN;
         Some(self.version).filter(|version| was_one && !version.is_empty())

@@ -61,7 +61,7 @@ async fn request_reply(state_dir: &StateDir, request: &Request) -> Result<Option
     }
 }
 
-/// Sends a request to the running process. Returns once that has stored it durably.
+/// Sends a request to the running process, and returns once the process has stored it durably.
 pub async fn send_request(state_dir: &StateDir, request: &Request) -> Result<(), ServiceError> {
     match request_reply(state_dir, request).await? {
         Some(Reply::Done) => Ok(()),
@@ -70,8 +70,8 @@ pub async fn send_request(state_dir: &StateDir, request: &Request) -> Result<(),
     }
 }
 
-/// Gets the Applications named `name`, or all of them, from the running process. Returns `None` if there is
-/// none.
+/// Gets the Applications named `name`, or all Applications, from the running process. Returns `None` if no
+/// process is running.
 pub async fn query_running(
     state_dir: &StateDir,
     name: Option<&str>,
@@ -144,7 +144,7 @@ pub async fn request_plans(
     }
 }
 
-/// Returns a stored plan, or the plan that a request creates.
+/// Returns a stored plan or creates a new one, depending on the request.
 pub async fn request_plan(
     state_dir: &StateDir,
     request: &Request,
@@ -156,8 +156,8 @@ pub async fn request_plan(
     }
 }
 
-/// Returns an Application's current sync windows, or `None` if no process is running or its version of
-/// Tidegate is too old for the query.
+/// Returns an Application's current sync windows. `None` if no process is running or its version of Tidegate
+/// doesn't know the query.
 pub async fn sync_windows(state_dir: &StateDir, name: String) -> Option<SyncWindowSummary> {
     match request_reply(state_dir, &Request::SyncWindow { name }).await {
         Ok(Some(Reply::SyncWindow(line))) => Some(line),

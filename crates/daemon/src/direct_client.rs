@@ -1,9 +1,9 @@
 //! Access to a cluster's Applications without a service. The client only reads and writes resources through
 //! the Kubernetes API, and the service that manages the Applications reacts to the changes.
 //!
-//! Every write and deletion is bound to the version that was read. After a conflict, the change is derived
-//! again from the current version. A requested operation is only replaced once a service has accepted it,
-//! because it would otherwise be lost.
+//! Every write and deletion is bound to the version that was read. After a conflict, the client recomputes
+//! the change from the current version. It replaces a requested operation only once a service has accepted
+//! it; otherwise, the operation would be lost.
 
 mod lookup;
 mod requests;
@@ -37,8 +37,8 @@ pub struct DirectClient {
 }
 
 impl DirectClient {
-    /// Opens the Applications in these namespaces, or in all of them if `namespaces` is empty. `connection`
-    /// selects the cluster. The requester is the user who runs this process.
+    /// Opens the Applications in these namespaces, or in all namespaces if `namespaces` is empty.
+    /// `connection` selects the cluster. The requester is the user who runs this process.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl DirectClient {
         }
     }
 
-    /// Opens the Applications in an already connected cluster.
+    /// Creates a client for an already connected cluster.
     pub fn new(
         cluster: Arc<dyn Cluster>,
         destination: Destination,

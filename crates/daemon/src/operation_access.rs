@@ -17,9 +17,9 @@ use crate::runs;
 
 pub use crate::control::client::{check_reply, unexpected_reply_error};
 
-/// Responder to a request for a state directory.
+/// Responder to a request.
 pub enum Responder {
-    /// Another process, which has sent this reply.
+    /// Another process, with its reply.
     Process(Reply),
     /// No process is running. The log is open for reading and writing.
     Log(Log),
@@ -56,7 +56,7 @@ pub async fn send_request(
 
 /// Responder to a query.
 enum QueryResponder {
-    /// Another process, which has sent this reply.
+    /// Another process, with its reply.
     Process(Reply),
     /// This process, which reads the log.
     Queries(Queries),

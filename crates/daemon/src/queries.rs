@@ -55,7 +55,7 @@ enum ApplicationsState {
 /// Maximum time that a query for Applications waits for the first observation.
 const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Operations that a process will resume once it has connected to their clusters.
+/// Operations to resume after a process has connected to their clusters.
 pub struct PendingResume {
     /// The operations.
     pub operations: BTreeSet<OperationId>,
@@ -65,7 +65,7 @@ pub struct PendingResume {
 
 /// Maximum number of clients that wait for events or stream hook output.
 const FOLLOWERS_MAX: usize = 16;
-/// Maximum time that a client waits for an event before it gets an empty response.
+/// Maximum wait for an event before a client gets an empty response.
 const EVENT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Queries {
@@ -83,24 +83,24 @@ impl Queries {
         }
     }
 
-    /// Creates queries that are answered from a log that no process uses.
+    /// Creates queries answered from a log that no process uses.
     pub fn without_engine(log: Log) -> Self {
         Self::new(log, None, false)
     }
 
-    /// Creates queries that are answered from a log that another process may use.
+    /// Creates queries answered from a log that another process may use.
     pub fn with_other_process(log: Log) -> Self {
         Self::new(log, None, true)
     }
 
-    /// Creates queries that are answered by an engine or, for operations it doesn't have, from the log.
+    /// Creates queries answered by an engine or, for operations it doesn't have, from the log.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
         let queries = Self::new(log, None, false);
         queries.set_engine(engine);
         queries
     }
 
-    /// Creates queries that are answered from the log until there is an engine.
+    /// Creates queries answered from the log until there is an engine.
     pub fn before_engine(log: Log, ahead: PendingResume) -> Self {
         Self::new(log, Some(ahead), false)
     }
@@ -290,7 +290,7 @@ impl Queries {
         }
     }
 
-    /// Returns the operations that this process is running, or `None` if they are unknown.
+    /// Returns the operations that this process is running, or `None` if unknown.
     async fn running_operations(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
         Ok(match (self.engine.get(), &self.pending_resume) {
             (Some(engine), _) => Some(engine.running_operations().await?),
@@ -364,8 +364,8 @@ impl Queries {
         }
     }
 
-    /// Returns the result of looking up an operation. If it doesn't exist, the error describes the item with
-    /// this ID and the command that shows it.
+    /// Passes on a lookup result. If the operation doesn't exist, the error describes the item with this ID
+    /// and the command that shows it.
     async fn explain_missing_operation<T>(
         &self,
         operation: OperationId,
@@ -388,8 +388,8 @@ impl Queries {
         }
     }
 
-    /// Returns the error for an operation that is in its Application's status but not in the log, because it
-    /// was recorded by a service with another state directory.
+    /// Returns the error for an operation in its Application's status but not in the log, because a service
+    /// with another state directory recorded it.
     fn foreign_operation_error(&self, operation: OperationId) -> Option<ServiceError> {
         let (key, is_over) = self.applications_if_ready()?.application_with_status_of(operation)?;
         let next = match is_over {
@@ -402,7 +402,7 @@ impl Queries {
         )))
     }
 
-    /// Returns the error for an operation that is in its Application's resource but not in the log yet.
+    /// Returns the error for an operation in its Application's resource but not yet in the log.
     fn not_started_error(&self, operation: OperationId) -> Option<ServiceError> {
         let key = self.applications_if_ready()?.application_of_operation(operation)?;
         Some(ServiceError::refused(format!(

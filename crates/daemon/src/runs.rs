@@ -65,8 +65,8 @@ fn summarize_damaged(ImpairedStream { stream, entry, reason }: ImpairedStream) -
     Some(RunSummary { damage: Some(reason), ..known.unwrap_or_else(lost) })
 }
 
-/// Returns the runs of one ApplicationSet, which may be gone by now, or of all of them, oldest first. `set`
-/// is a name or `NAMESPACE/NAME`.
+/// Returns all runs, or those of one ApplicationSet, oldest first. `set` is a name or `NAMESPACE/NAME`. The
+/// ApplicationSet may have been deleted.
 pub fn list_runs(log: &Log, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
     let whole = set.filter(|set| set.contains('/')).map(str::to_owned);
     let mut lines = Vec::new();
@@ -97,7 +97,7 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<RunSummary>, Service
 }
 
 /// Returns the runs in `all` (oldest first) that match a run ID, an ID prefix or an ApplicationSet name. For
-/// an ApplicationSet, returns only the unfinished run or, if there is none, the newest.
+/// an ApplicationSet, returns only the unfinished run or, without one, the newest.
 pub fn select_matching(mut all: Vec<RunSummary>, text: &str) -> Vec<RunSummary> {
     let sets = all.iter().filter_map(|line| line.set.as_deref()).map(AppKey::parse);
     let meant = AppKey::resolve(sets, text);
@@ -158,7 +158,7 @@ pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents
     let run = match line.kind {
         RunKind::Rollout => {
             fold_events::<rollout::Event>(log, id, rollout::apply).map(|(first, events, state)| {
-                // An unreadable operation has no known outcome, as if it were no longer listed.
+                // An unreadable operation has no known outcome, like an operation missing from the log.
                 let end_of = |operation| operations::find_outcome(log, operation).ok().flatten();
                 RunWithEvents::from_rollout(line.clone(), (first, &events), &state, now, end_of)
             })
@@ -175,7 +175,7 @@ pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents
     }
 }
 
-/// Returns the error for a run whose events were compacted.
+/// Returns the error for a run with compacted events.
 pub fn compacted_error(run: &RunWithEvents) -> Option<LogError> {
     let line = &run.run.line;
     run.run

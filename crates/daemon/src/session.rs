@@ -21,7 +21,7 @@ use crate::control::client;
 use crate::control::server::ControlServer;
 use crate::queries::{PendingResume, Queries};
 
-/// Interval at which a long-lived process compacts its log.
+/// Compaction interval of a long-lived process.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// A running engine.
@@ -46,7 +46,7 @@ impl Session {
         Self::open_with_log(log, clusters, health, state_dir, notices).await
     }
 
-    /// Like [`Session::open`], but with a log that is already open.
+    /// Like [`Session::open`], but with an already open log.
     pub async fn open_with_log(
         log: Log,
         clusters: Clusters,
@@ -117,8 +117,7 @@ impl Session {
     }
 }
 
-/// Control socket for a process that has no engine yet, because it is still connecting to clusters. Closed on
-/// drop.
+/// Control socket of a process that is still connecting to clusters and has no engine yet. Closed on drop.
 pub struct EarlySocket {
     log: Log,
     queries: Arc<Queries>,

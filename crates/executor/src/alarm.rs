@@ -7,12 +7,12 @@ use tokio::task::AbortHandle;
 
 use crate::inbox::{Arrival, Inbox};
 
-/// One-shot timer that sends a message to an inbox. Dropping it cancels the timer.
+/// One-shot timer that sends a message to an inbox. Canceled on drop.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<AbortHandle>);
 
 impl Alarm {
-    /// Sets the timer, replacing any previous setting. `None` disables it.
+    /// Sets the timer, replacing any previous setting, or disables it with `None`.
     pub fn set<M: Machine, N: Send + 'static>(&mut self, after: Option<Duration>, inbox: &Inbox<M, N>) {
         let inbox = inbox.clone();
         *self = Self(after.map(|wait| {

@@ -1,5 +1,5 @@
-//! Timeouts for all calls to a cluster, regardless of its implementation. Without a timeout, a call that
-//! never returns would permanently occupy one of the permits for concurrent calls.
+//! Timeouts for all calls to a cluster, whatever its implementation. Without a timeout, a call that never
+//! returns would occupy a permit for concurrent calls forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Layer for ClusterWithTimeouts {
     async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         let limit = match call.verb {
             Verb::Discover | Verb::List | Verb::ListLive => READ_TIMEOUT,
-            // For a watch, this only limits the time to open it. An open watch may stay silent indefinitely.
+            // For a watch, the limit covers only opening it. An open watch may stay silent indefinitely.
             _ => CALL_TIMEOUT,
         };
         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {

@@ -1,18 +1,18 @@
-//! An operation's claim on a cluster. There is one `Lease` per application, which prevents engines that don't
-//! share a log from working on the same application at the same time.
+//! An operation's claim on a cluster: one `Lease` per application. It prevents engines that don't share a log
+//! from working on the same application at the same time.
 //!
-//! The clocks of different machines are never compared. A claim has expired once a contender has watched it
-//! for the claim's whole duration, on the contender's own monotonic clock, without seeing a renewal. The
-//! holder stops writing well before that.
+//! Clocks of different machines are never compared. A claim has expired once a contender has watched it for
+//! the claim's whole duration, on the contender's own monotonic clock, without seeing a renewal. The holder
+//! stops writing well before that.
 //!
 //! - `location` determines the Lease's name and namespace, and `record` defines the Lease's content.
-//! - `lease_expiry` decides when the claim has expired.
+//! - `lease_expiry` decides when the claim expires.
 //! - `keeper` acquires and renews the claim, and `claim_task` runs the keeper in the engine.
-//! - `lease_coverage` blocks writes that aren't covered by the claim.
+//! - `lease_coverage` blocks writes outside the claim's coverage.
 //!
 //! A service's Lease uses the same record format. `leadership` decides which service is in charge of a
 //! control plane. `service_lease` acquires and renews the Lease, and blocks the writes of a service that has
-//! lost the Lease.
+//! lost it.
 
 mod claim_task;
 mod keeper;

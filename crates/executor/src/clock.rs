@@ -3,14 +3,14 @@ use std::time::{Duration, Instant};
 
 use tidegate_model::Timestamp;
 
-/// The engine's source of time. The state machines never read a clock themselves.
+/// The engine's source of time. State machines never read a clock themselves.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The process clock: the wall-clock time at the first read, advanced by a monotonic clock. Adjusting the
-/// wall clock doesn't move deadlines.
+/// The process clock: the wall-clock time at the first read, advanced by a monotonic clock. Adjustments of
+/// the wall clock don't move deadlines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -25,7 +25,7 @@ struct ClockReading {
 static BEGAN: RwLock<Option<ClockReading>> = RwLock::new(None);
 
 impl SystemClock {
-    /// Sets the process clock to continue from `time`, for callers whose clock must not run behind those of
+    /// Sets the process clock to continue from `time`, for callers with a clock that must not fall behind
     /// earlier processes.
     pub fn set(time: Timestamp) {
         *BEGAN.write().unwrap_or_else(PoisonError::into_inner) =
@@ -62,18 +62,17 @@ fn real_now() -> Instant {
     Instant::now()
 }
 
-/// Uptime of a machine, unaffected by changes to its clock. Comparable across processes unless the machine
-/// was rebooted in between.
+/// Uptime of a machine, unaffected by changes to its clock. Comparable across processes between reboots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
-    /// Identity of the current boot.
+    /// ID of the current boot.
     pub boot: String,
-    /// Time since the boot.
+    /// Time since boot.
     pub since: Duration,
 }
 
 impl Uptime {
-    /// Returns the uptime of this machine. `None` if the system doesn't report it.
+    /// Returns the uptime of this machine, or `None` if the system doesn't report it.
     pub fn now() -> Option<Self> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
@@ -82,8 +81,8 @@ impl Uptime {
     }
 }
 
-/// Returns the total time that this machine has been suspended since the first call. Monotonic clocks stop
-/// during a suspension. Returns zero if the system doesn't report suspensions.
+/// Returns the machine's total suspended time since the first call. Monotonic clocks stop during suspensions.
+/// Returns zero if the system doesn't report suspensions.
 pub(crate) fn suspended_time() -> Duration {
     static BEGAN: OnceLock<Option<(Uptime, Instant)>> = OnceLock::new();
     let began = BEGAN.get_or_init(|| Some((Uptime::now()?, real_now())));
@@ -97,7 +96,7 @@ pub(crate) fn suspended_time() -> Duration {
 }
 
 /// Clock of the tokio runtime, starting at a given time. In tests, it is virtual: it stands still while tasks
-/// are running, then jumps to the next timer.
+/// run, then jumps to the next timer.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeClock {
     start: Timestamp,
@@ -105,7 +104,7 @@ pub struct RuntimeClock {
 }
 
 impl RuntimeClock {
-    /// Creates a clock whose current time is `start`.
+    /// Creates a clock that starts at `start`.
     pub fn starting_at(start: Timestamp) -> Self {
         Self { start, origin: tokio::time::Instant::now() }
     }

@@ -15,16 +15,16 @@ use crate::call_timeouts::ClusterWithTimeouts;
 use crate::log::LogFailure;
 use crate::policy_check::ScopeCache;
 
-/// A job to run against a cluster. The job reports its own completion.
+/// A job to run against a cluster. Jobs report their own completion.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
 
-/// Handle to a cluster. It lives as long as the engine, even if the cluster's actor is replaced.
+/// Handle to a cluster. Lives as long as the engine, even if the cluster's actor is replaced.
 pub(crate) struct ClusterHandle {
     /// Connection for status queries, which don't wait for a permit.
     connection: Arc<dyn Cluster>,
     /// The same connection, with timeouts.
     connection_with_timeouts: Arc<dyn Cluster>,
-    /// Limits the concurrent work of all operations.
+    /// Limit on the concurrent work of all operations.
     permits: Arc<Semaphore>,
     log_failure: LogFailure,
     scopes: Arc<ScopeCache>,
@@ -44,7 +44,7 @@ impl ClusterHandle {
         })
     }
 
-    /// Returns the connection for status queries. It must not be used to call the cluster.
+    /// Returns the connection for status queries. Don't use it to call the cluster.
     pub fn connection(&self) -> &dyn Cluster {
         self.connection.as_ref()
     }
@@ -55,7 +55,7 @@ impl ClusterHandle {
         Arc::clone(&self.connection_with_timeouts)
     }
 
-    /// Returns the cache that records which kinds are namespaced.
+    /// Returns the cache of the kinds' scopes.
     pub fn scopes(&self) -> Arc<ScopeCache> {
         Arc::clone(&self.scopes)
     }
@@ -65,7 +65,7 @@ impl ClusterHandle {
         Arc::clone(&self.permits)
     }
 
-    /// Runs a job as soon as the limit allows, if the actor that requested it is still alive by then.
+    /// Runs a job once the limit allows, if the requesting actor is still alive by then.
     pub fn run(&self, job: Job, mut alive: watch::Receiver<()>) {
         let (permits, cluster) = (Arc::clone(&self.permits), Arc::clone(&self.connection_with_timeouts));
         let log_failure = Arc::clone(&self.log_failure);
@@ -89,8 +89,8 @@ impl ClusterHandle {
         });
     }
 
-    /// Sends a message to the actor. It is lost if the actor is restarting; subscribers are notified once the
-    /// actor is running again.
+    /// Sends a message to the actor. If the actor is restarting, the message is lost; subscribers are
+    /// notified once the actor runs again.
     pub fn send(&self, message: ClusterMessage) {
         if let Some(actor) = self.actor.borrow().as_ref() {
             let _ = actor.send_message(message);
@@ -118,9 +118,8 @@ impl Clusters {
         Self(RwLock::new(clusters.into_iter().collect()))
     }
 
-    /// Returns the handle of a cluster.
     pub fn get(&self, destination: &Destination) -> Option<Arc<ClusterHandle>> {
-        // Every change under the lock is a single operation, so a panic can't leave a partial change behind.
+        // Every change under the lock is a single operation, so a panic can't leave a partial change.
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(destination).map(Arc::clone)
     }
 
@@ -130,7 +129,7 @@ impl Clusters {
         clusters.iter().map(|(destination, cluster)| (destination.clone(), Arc::clone(cluster))).collect()
     }
 
-    /// Adds a cluster. Replaces an existing cluster with the same destination.
+    /// Adds a cluster, replacing any with the same destination.
     pub fn add(&self, destination: Destination, cluster: Arc<ClusterHandle>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(destination, cluster);
     }

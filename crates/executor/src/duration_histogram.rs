@@ -8,12 +8,12 @@ use std::time::Duration;
 pub struct DurationHistogram {
     /// Upper bounds in seconds, ascending.
     bounds: &'static [f64],
-    /// One count per bound, and an additional count for longer durations.
+    /// Count per bound, plus one for longer durations.
     counts: Box<[AtomicU64]>,
     total_micros: AtomicU64,
 }
 
-/// Contents of a histogram at one point in time.
+/// Contents of a histogram at a point in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistogramSnapshot {
     /// Cumulative count for each upper bound in seconds.
@@ -42,7 +42,7 @@ impl DurationHistogram {
         self.total_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Returns the current contents. Other threads can record durations at the same time.
+    /// Returns the current contents. Other threads may record durations concurrently.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let mut count = 0_u64;
         let mut buckets = Vec::with_capacity(self.bounds.len());

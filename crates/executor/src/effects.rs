@@ -1,8 +1,7 @@
 //! Effects of commands on a cluster: the calls, and the interpretation of their results.
 //!
-//! This module is independent of actors and timers, so that the simulator can execute commands with the same
-//! code. All functions are idempotent, because they may run twice for the same command if the process crashes
-//! before it has recorded the result.
+//! This module is independent of actors and timers, so the simulator executes commands with the same code.
+//! All functions are idempotent: if the process crashes before it records the result, the command runs again.
 
 mod call_errors;
 mod comparison;
@@ -49,8 +48,8 @@ pub use subject::Subject;
 pub use targets::Targets;
 pub use unsearched_kinds::NOT_SEARCHED;
 
-/// Executes a command for one task, except [`TaskCommand::RunHook`], which is executed by a hook runner
-/// rather than a cluster.
+/// Executes a task command, except [`TaskCommand::RunHook`], which is for a hook runner rather than a
+/// cluster.
 pub async fn execute(cluster: &dyn Cluster, subject: &Subject<'_>, command: &TaskCommand) -> Answer {
     match command {
         TaskCommand::Check => Answer::Checked(resources::validate(cluster, subject).await),

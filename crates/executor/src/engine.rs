@@ -33,7 +33,7 @@ use crate::policy_check::PolicyCheck;
 /// Default limit on concurrent calls to a cluster.
 pub const DEFAULT_IN_FLIGHT: usize = 32;
 /// Maximum time that a graceful shutdown waits for calls in flight. Results not recorded by then are
-/// recovered when the operation is resumed.
+/// recovered when the operation resumes.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs operations. Cheap to clone; all clones share one engine.
@@ -61,19 +61,18 @@ impl Engine {
         receive.await.map_err(|_| EngineError::Stopped)?
     }
 
-    /// Starts an operation, whose first records may still be in flight to the log when this returns. Use
-    /// [`Engine::wait`] to get its result. The operation is rejected if the application has another open
-    /// operation.
+    /// Starts an operation. Its first records may still be in flight to the log when this returns. Use
+    /// [`Engine::wait`] for the result. Rejects the operation if the application has another open one.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
         self.submit_with_policy(request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// Like [`Engine::submit`], but `if_open` decides what happens if the application has another open
-    /// operation. With [`ClaimConflictPolicy::Queue`], the new operation starts once the open operation and
-    /// all queued operations have finished. With [`ClaimConflictPolicy::Supersede`], the open operation
-    /// records the new operation and ends, and the new operation starts next.
+    /// Like [`Engine::submit`], with a policy for an application that has another open operation. With
+    /// [`ClaimConflictPolicy::Queue`], the new operation starts once the open operation and all queued
+    /// operations have finished. With [`ClaimConflictPolicy::Supersede`], the open operation records the new
+    /// operation and ends, and the new operation starts next.
     ///
-    /// Returns when the new operation has started, which may be only after the open operation has finished.
+    /// Returns once the new operation has started, which may be only after the open operation has finished.
     /// Until then, the new operation isn't recorded, and dropping the future removes it from the queue. If
     /// the open operation exists only in the log, it is resumed. If resuming fails, the new operation is
     /// rejected.
@@ -88,9 +87,9 @@ impl Engine {
         Ok(operation)
     }
 
-    /// Ensures that an operation with this ID exists, and that it is running unless it has already finished.
-    /// The call is idempotent: only the first call for an ID has an effect. Meant for callers that record the
-    /// ID before they do anything else.
+    /// Ensures that an operation with this ID exists and, unless it has finished, is running. Idempotent:
+    /// only the first call for an ID has an effect. Meant for callers that record the ID before anything
+    /// else.
     pub async fn ensure(
         &self,
         operation: OperationId,
@@ -100,7 +99,7 @@ impl Engine {
         self.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// Like [`Engine::ensure`], but with a policy for another open operation, as in
+    /// Like [`Engine::ensure`], with a policy for another open operation, as in
     /// [`Engine::submit_with_policy`].
     pub async fn ensure_with_policy(
         &self,
@@ -112,7 +111,7 @@ impl Engine {
         match self.resume(operation).await {
             Err(EngineError::UnknownOperation { .. }) => {
                 match self.start_operation(operation, request, targets, if_open).await {
-                    // A concurrent call has already started the same operation.
+                    // A concurrent call has already started the operation.
                     Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
                     Err(EngineError::AlreadyFinished { .. }) => Ok(()),
                     started => started,
@@ -123,9 +122,9 @@ impl Engine {
         }
     }
 
-    /// Returns the reason why the engine has stopped working: either the log rejects all records, or the
-    /// engine has stopped, possibly because of a bug. Returns `None` while the engine is working. The next
-    /// engine can resume the operations.
+    /// Returns the reason why the engine has stopped working, or `None` while it is working. Either the log
+    /// rejects all records, or the engine has stopped, possibly because of a bug. The next engine can resume
+    /// the operations.
     pub fn failure(&self) -> Option<EngineError> {
         if let Some(reason) = self.shared.log_failure.get().cloned() {
             return Some(EngineError::LogFailed { reason });
@@ -134,12 +133,12 @@ impl Engine {
         over.contains(&self.supervisor.get_status()).then_some(EngineError::Stopped)
     }
 
-    /// Returns the histogram of the time needed to make groups of records durable.
+    /// Returns a histogram of the time taken to make groups of records durable.
     pub fn log_flushes(&self) -> HistogramSnapshot {
         self.shared.log_actor.metrics.flushes.snapshot()
     }
 
-    /// Returns the number of record batches that aren't durable yet.
+    /// Returns the number of record batches waiting to become durable.
     pub fn log_queue(&self) -> u64 {
         self.shared.log_actor.metrics.pending_batches.load(Ordering::Relaxed)
     }
@@ -149,8 +148,8 @@ impl Engine {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
     }
 
-    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails as it
-    /// would after a failed write ([`Engine::failure`]), before it makes a decision that it couldn't record.
+    /// Checks that the log is still at its original path. If it isn't, the engine fails as after a failed
+    /// write ([`Engine::failure`]), before it makes a decision that it couldn't record.
     ///
     /// # Errors
     ///
@@ -158,12 +157,12 @@ impl Engine {
     pub async fn check_log(&self) -> Result<(), EngineError> {
         match run_blocking(&self.shared.log, |log| log.check_location()).await {
             Err(error @ LogError::Moved { .. }) => Err(self.fail_log(error.to_string())),
-            // Ignore other errors; the next write will report them.
+            // Ignore other errors: the next write reports them.
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    /// Marks the log as failed and notifies all waiting callers.
+    /// Marks the log as failed, and notifies all waiting callers.
     fn fail_log(&self, reason: String) -> EngineError {
         let reason = self.shared.log_failure.get_or_init(|| reason).clone();
         let report = Report::LogFailed { reason: reason.clone() };
@@ -206,13 +205,13 @@ impl Engine {
         self.call_supervisor(submit).await
     }
 
-    /// Resumes an open operation. Has no effect on an operation that is already running.
+    /// Resumes an open operation. Has no effect if it is already running.
     pub async fn resume(&self, operation: OperationId) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::Resume { operation, reply }).await
     }
 
-    /// Waits for a running operation to finish. Returns immediately if it already has. Older results are read
-    /// from the log.
+    /// Waits for a running operation to finish, or returns immediately if it already has. Older results are
+    /// read from the log.
     pub async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
         match self.call_supervisor(|reply| SupervisorMessage::Wait { operation, reply }).await {
             Err(EngineError::NotRunning { .. }) => {
@@ -223,8 +222,8 @@ impl Engine {
         }
     }
 
-    /// Adds a cluster. If the destination already has a connection, keeps it and fails with
-    /// [`EngineError::DuplicateCluster`].
+    /// Adds a cluster. Fails with [`EngineError::DuplicateCluster`] if the destination already has a
+    /// connection, which remains in use.
     pub async fn add_cluster(
         &self,
         destination: Destination,
@@ -233,14 +232,14 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
     }
 
-    /// Changes the health rules, including those of running operations, which reread and reevaluate all
-    /// objects that they are waiting for.
+    /// Changes the health rules. Running operations reread and reevaluate all objects that they are waiting
+    /// for.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::SetHealthRules { rules, reply }).await
     }
 
     /// Sets the check of project policies, which runs before each write of an operation in a project. Only
-    /// the first call has an effect. Without it, the engine never writes for projects that have restrictions.
+    /// the first call has an effect. Without a check, the engine never writes for projects with restrictions.
     pub fn set_policy_check(&self, permits: Arc<dyn PolicyCheck>) {
         let _ = self.shared.policy_check.set(permits);
     }
@@ -250,9 +249,9 @@ impl Engine {
         self.shared.extensions.names()
     }
 
-    /// Evaluates a gate for a step of a progressive sync, like a gate for a wave: through the gate
-    /// definitions, or the actor registered under its name. Reports results for as long as the future is
-    /// polled, and returns once no more can follow. An unknown gate is reported as closed, with a reason.
+    /// Evaluates a gate for a step of a progressive sync like a wave's gate, through the gate definitions or
+    /// the actor registered under its name. Reports results while the future is polled, and returns once no
+    /// more can follow. An unknown gate is reported as closed, with a reason.
     pub async fn evaluate_gate(
         &self,
         question: &StepGateRequest,
@@ -262,17 +261,16 @@ impl Engine {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Shuts the engine down gracefully: no new commands are started, and the results of commands in flight
-    /// are recorded. All open operations can be resumed later.
+    /// Shuts the engine down gracefully: starts no new commands, and records the results of commands in
+    /// flight. All open operations can be resumed later.
     pub async fn shutdown(&self) {
-        // Stop the machines first, so that they don't get notifications from operations that are being
-        // stopped.
+        // Stop the machines first, so that they aren't notified about operations being stopped.
         self.shared.machines.shut_down().await;
         let stopping = self.call_supervisor(|reply| SupervisorMessage::Shutdown { reply });
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, stopping).await.is_err() {
             tracing::warn!("calls to the cluster did not end in time; they are checked again on resume");
         }
-        // Stopping the supervisor is enough, because it takes all actors down with it.
+        // Stopping the supervisor is enough: it takes all actors down with it.
         let _ = self.supervisor.stop_and_wait(None, None).await;
         self.shared.broadcaster.close();
         let notifying =

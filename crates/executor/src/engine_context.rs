@@ -23,14 +23,14 @@ use crate::policy_check::PolicyCheck;
 /// State shared by all actors of one engine.
 pub(crate) struct EngineContext {
     pub log: Log,
-    /// Reason why the log rejects all records. Once set, no more calls are sent to clusters, because their
-    /// results couldn't be recorded.
+    /// Reason why the log rejects all records. Once set, no more calls go to clusters, because their results
+    /// couldn't be recorded.
     pub log_failure: LogFailure,
     pub log_actor: LogHandle,
     /// Running machines other than operations.
     pub machines: Arc<MachineRegistry>,
     pub clusters: Clusters,
-    /// Identity of this engine. Empty if unknown.
+    /// Identity of this engine, empty if unknown.
     pub worker: String,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
@@ -45,14 +45,13 @@ pub(crate) struct EngineContext {
     pub groups: Groups,
     /// HTTP client for gate endpoints.
     pub http_client: HttpClient,
-    /// Objects that are watched for gates.
+    /// Objects watched for gates.
     pub object_watches: ObjectWatches,
     /// Check of project policies.
     pub policy_check: OnceLock<Arc<dyn PolicyCheck>>,
     /// Limits shared by the readers of hook output.
     pub output_limits: OutputLimits,
-    /// Limits the number of operations that keep their manifests in memory while they are waiting to be
-    /// planned.
+    /// Limit on operations that keep their manifests in memory while waiting to be planned.
     pub submission_permits: Arc<Semaphore>,
 }
 
@@ -63,7 +62,7 @@ pub(crate) struct Compaction {
     pub retention: Retention,
 }
 
-/// Health rules, which can change while the engine is running.
+/// Health rules, changeable while the engine is running.
 pub(crate) struct CurrentHealthRules(RwLock<RulesWithDigest>);
 
 struct RulesWithDigest {

@@ -1,10 +1,10 @@
-//! Errors that the engine returns.
+//! Errors of the engine.
 
 use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::LogError;
 
-/// An error returned by the engine.
+/// Error returned by the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The application has an open operation.
@@ -35,7 +35,7 @@ pub enum EngineError {
     /// The operation has finished.
     #[error("operation {operation} has ended: {message}; `tidegate ops show {operation}` shows the result")]
     AlreadyFinished {
-        /// Id of the operation that received the request.
+        /// ID of the operation that received the request.
         operation: OperationId,
         /// Final message of the operation.
         message: String,
@@ -43,7 +43,7 @@ pub enum EngineError {
     /// The operation's state doesn't allow the request.
     #[error("operation {operation}: {reason}")]
     Rejected {
-        /// Id of the operation that received the request.
+        /// ID of the operation that received the request.
         operation: OperationId,
         /// Reason from the operation.
         reason: String,
@@ -51,7 +51,7 @@ pub enum EngineError {
     /// The operation's actor couldn't start.
     #[error("operation {operation} cannot continue: {reason}")]
     StartFailed {
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
         /// Error from the operation's actor or from its log.
         reason: String,
@@ -59,7 +59,7 @@ pub enum EngineError {
     /// The operation's actor failed before it could reply.
     #[error("operation {operation} restarted after an internal error; retry the request")]
     Restarted {
-        /// Id of the operation that received the request.
+        /// ID of the operation that received the request.
         operation: OperationId,
     },
     /// Two extensions of the same kind have the same name.
@@ -70,7 +70,7 @@ pub enum EngineError {
         /// The duplicate name.
         name: String,
     },
-    /// A gate was registered under the name of a built-in gate.
+    /// A gate was registered under the name of a built-in one.
     #[error("gate {name} is built in and cannot be replaced; use another name")]
     BuiltInGate {
         /// Name of the gate.
@@ -81,10 +81,10 @@ pub enum EngineError {
         "the engine already has a connection to the {destination}; stop the engine before you replace the connection"
     )]
     DuplicateCluster {
-        /// The cluster that was not added.
+        /// Destination of the rejected cluster.
         destination: Box<Destination>,
     },
-    /// The log rejects all records and manifests. The engine does no more work until the log is reopened.
+    /// The log rejects all records and manifests. The engine stops working until the log is reopened.
     #[error("the operation log failed: {reason}; fix the cause and start again (no recorded data was lost)")]
     LogFailed {
         /// Last error of the log.

@@ -1,12 +1,12 @@
-//! Events, delivered once their records are durable. Listeners that missed some read them from the log.
+//! Events, delivered once their records are durable. Listeners that miss some read them from the log.
 //!
 //! ```text
 //! records ─▶ log ─▶ durable ─▶ EventEmitter ─▶ EventBroadcaster ──▶ Events, notifiers
 //!             └───────────── EventEmitter ◀── absent or slow listeners ──┘
 //! ```
 //!
-//! Live delivery and the log produce the same events from the same records, so a stream of events has neither
-//! gaps nor repetitions, even if a listener was slow, an actor failed, or the process crashed.
+//! Live delivery and the log produce the same events from the same records. A stream therefore has neither
+//! gaps nor repetitions, even if a listener is slow, an actor fails, or the process crashes.
 
 mod broadcaster;
 mod replay;

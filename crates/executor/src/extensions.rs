@@ -12,13 +12,13 @@
 //! | notifier | [`Event`](crate::Event) | receives every event: those after its registration, or all after a position |
 //!
 //! If an extension isn't registered, panics or doesn't reply in time, the engine keeps running, and no gate
-//! opens by accident: a gate is *closed because …*, a health judge reports *Progressing because …*, and the
+//! opens by accident. A gate is *closed because …*, a health judge reports *Progressing because …*, and the
 //! hook of a hook runner is *Failed because …*.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The actor library, re-exported in the version used by the engine.
+/// The actor library, re-exported in the engine's version.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
 use tidegate_lifecycle::operation::Verdict;
@@ -32,12 +32,12 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// rollout, `application` is the ApplicationSet as `namespace/name`, and `wave` is the number of the step,
 /// starting at 1.
 ///
-/// The engine sends the request once. If the verdict changes, the gate sends another for as long as
-/// [`GateReply::is_wanted`] returns true. A gate that can't do that sends a single verdict, with the time at
+/// The engine sends the request once. Whenever the verdict changes, the gate sends another, until
+/// [`GateReply::is_wanted`] returns false. A gate that can't do that sends a single verdict, with the time at
 /// which the engine must ask again.
 #[derive(Debug)]
 pub struct GateRequest {
-    /// Id of the operation.
+    /// ID of the operation.
     pub operation: OperationId,
     /// Name of the operation's application.
     pub application: String,
@@ -47,12 +47,12 @@ pub struct GateRequest {
     pub wave: i64,
     /// Objects of the wave.
     pub objects: Vec<ObjectKey>,
-    /// Receives the verdicts: open, or closed with a reason.
+    /// Receiver of the verdicts: open, or closed with a reason.
     pub reply: GateReply,
 }
 
-/// Receiver of a gate's verdicts. A gate may send any number of them; the newest counts. The receiver can be
-/// cloned and stored.
+/// Receiver of a gate's verdicts. A gate may send any number of them, and the newest counts. Can be cloned
+/// and stored.
 #[derive(Clone, Debug)]
 pub struct GateReply(watch::Sender<Option<Verdict>>);
 
@@ -62,18 +62,18 @@ impl GateReply {
         (Self(reply), answers)
     }
 
-    /// Sends a verdict. Returns false if it is no longer needed, because the wave has started or the
+    /// Sends a verdict. Returns false if it isn't needed anymore, because the wave has started or the
     /// operation has finished.
     pub fn send(&self, verdict: Verdict) -> bool {
         self.0.send(Some(verdict)).is_ok()
     }
 
-    /// Returns true if the wave is still waiting for a verdict, or if a later verdict can still affect it.
+    /// Returns true if the wave is waiting for a verdict, or if a later verdict can still affect it.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
     }
 
-    /// Returns once no more verdicts are needed, so that the gate can stop its work.
+    /// Waits until no more verdicts are needed, so that the gate can stop its work.
     pub async fn wait_until_unwanted(&self) {
         self.0.closed().await;
     }
@@ -82,24 +82,24 @@ impl GateReply {
 /// Asks a runner to run a hook.
 ///
 /// If the engine is killed and restarted, a runner may receive the same operation, hook and attempt twice. It
-/// must do the work identified by these three values only once.
+/// must do the work for these three values only once.
 #[derive(Debug)]
 pub struct HookRun {
-    /// Id of the hook's operation.
+    /// ID of the hook's operation.
     pub operation: OperationId,
     /// Name of the operation's application.
     pub application: String,
     /// Attempt of the operation, starting at 1.
     pub attempt: u32,
-    /// The planned manifest. The engine doesn't write it to the cluster.
+    /// Planned manifest. The engine doesn't write it to the cluster.
     pub manifest: Object,
-    /// Signals that the hook was canceled.
+    /// Cancellation signal.
     pub cancellation: Cancellation,
-    /// Receives the hook's result. The engine enforces no timeout other than the hook's own.
+    /// Receiver of the hook's result. The engine enforces only the hook's own timeout.
     pub reply: RpcReplyPort<HookResult>,
 }
 
-/// Signals that a running hook was canceled by a user, a deadline, a lost claim, or the failure of its
+/// Signal that a running hook was canceled by a user, a deadline, a lost claim, or the failure of its
 /// operation. Its result is then ignored.
 #[derive(Clone, Debug)]
 pub struct Cancellation(watch::Receiver<bool>);
@@ -115,8 +115,8 @@ impl Cancellation {
         *self.0.borrow()
     }
 
-    /// Completes when the hook is canceled. Never completes if the hook finishes normally or the engine
-    /// stops, in which case the next engine runs the hook again.
+    /// Completes when the hook is canceled. Never completes if the hook finishes normally, or if the engine
+    /// stops; the next engine then runs the hook again.
     pub async fn wait_until_canceled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
             std::future::pending::<()>().await;
@@ -138,7 +138,7 @@ pub enum HookResult {
 pub struct HealthRequest {
     /// The live object.
     pub object: Object,
-    /// Receives the object's health.
+    /// Receiver of the object's health.
     pub reply: RpcReplyPort<Health>,
 }
 
@@ -160,7 +160,7 @@ impl Extensions {
         }
     }
 
-    /// Asks a health judge for an object's health. Errors become a Progressing status with a reason.
+    /// Asks a health judge about an object. Errors become a Progressing status with a reason.
     pub async fn request_health(&self, name: &str, object: Object) -> Health {
         let progressing = |reason| Health::new(HealthStatus::Progressing, reason);
         let Some(judge) = self.judges.get(name) else {
@@ -172,7 +172,7 @@ impl Extensions {
         }
     }
 
-    /// Hands a hook to its hook runner and waits for the result.
+    /// Hands a hook to its runner, and waits for the result.
     pub async fn run_hook(
         &self,
         name: &str,
@@ -191,7 +191,7 @@ impl Extensions {
     }
 }
 
-/// Sends a request to an actor and waits a limited time for the reply.
+/// Sends a request to an actor, and waits a limited time for the reply.
 async fn request_answer<Q, A>(
     actor: &ActorRef<Q>,
     question: impl FnOnce(RpcReplyPort<A>) -> Q,

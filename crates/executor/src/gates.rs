@@ -1,4 +1,4 @@
-//! Gate evaluation and the built-in gates. Approvals and soak times are handled by the state machine.
+//! Gate evaluation and the built-in gates. The state machine handles approvals and soak times.
 
 mod cel;
 mod concurrency;
@@ -25,7 +25,7 @@ pub use rollout_gates::StepGateRequest;
 pub(crate) use rollout_gates::evaluate_step_gate;
 pub use window::{WINDOW_PREFIX, load_time_zone};
 
-/// Checks that a configuration has exactly one problem, and that the problem starts with `expected`.
+/// Checks that a configuration has exactly one problem, starting with `expected`.
 #[cfg(test)]
 fn assert_problem(problems: &[String], expected: &str, source: &serde_json::Value) {
     assert!(matches!(problems, [problem] if problem.starts_with(expected)), "{source}: {problems:?}");

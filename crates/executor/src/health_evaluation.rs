@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use tidegate_health::{HealthError, HealthRules};
 use tidegate_model::{Digest, Health, HealthStatus, Object, ObservedState, Timestamp};
 
-/// Returns the digest of health rules, which is the same in every process, whatever their order and origin.
+/// Returns the digest of health rules. It is the same in every process, whatever the rules' order and origin.
 pub(crate) fn rules_digest(rules: &HealthRules) -> Digest {
     let mut hasher = Sha256::new();
     rules.visit_identity(&mut |part| {
@@ -16,7 +16,7 @@ pub(crate) fn rules_digest(rules: &HealthRules) -> Digest {
     Digest(hasher.finalize().into())
 }
 
-/// Runs an evaluation on a thread that may be blocked for a long time. `None` if the evaluation panicked.
+/// Runs an evaluation on a thread that it may block for a long time. Returns `None` if it panics.
 async fn evaluate_blocking<T: Send + 'static>(
     rules: &HealthRules,
     object: &Object,
@@ -41,7 +41,6 @@ pub(crate) async fn observe_object(rules: &HealthRules, object: &Object, now: Ti
     })
 }
 
-/// Returns the health of an object.
 pub(crate) async fn evaluate_health(
     rules: &HealthRules,
     object: &Object,

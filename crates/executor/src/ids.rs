@@ -1,4 +1,4 @@
-//! Operation IDs, which sort in log order even if the clock is set back.
+//! Operation IDs. They sort in log order even if the clock is set back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use uuid::{NoContext, Uuid};
 use crate::log::Log;
 use crate::log::run_blocking;
 
-/// Minimum time between two IDs, because IDs from the same millisecond have no defined order.
+/// Minimum time between two IDs. IDs from the same millisecond have no defined order.
 const ID_DISTANCE_MIN: Duration = Duration::from_millis(1);
 
-/// Creates the ID of a new operation. Each call is passed a later time than the previous call.
+/// Creates the ID of a new operation. Each call receives a later time than the previous one.
 pub type IdSource = Arc<dyn Fn(Timestamp) -> OperationId + Send + Sync>;
 
 /// Returns a source of random UUIDv7 IDs.
@@ -26,18 +26,18 @@ pub(crate) fn random_ids() -> IdSource {
     })
 }
 
-/// Returns the creation time encoded in an operation's ID, or `None` if there is none. It may be ahead of the
-/// clock, because it is always later than that of the preceding operation.
+/// Returns the creation time in an operation's ID, or `None` if it has none. It may be ahead of the clock,
+/// because it is always later than the preceding operation's.
 pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
     let (seconds, nanoseconds) = operation.0.get_timestamp()?.to_unix();
     let millis = seconds.saturating_mul(1000).saturating_add(u64::from(nanoseconds / 1_000_000));
     Some(Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX)))
 }
 
-/// Ids of one engine.
+/// IDs of one engine.
 pub(crate) struct Ids {
     source: IdSource,
-    /// Creation time in the newest operation's ID. `None` until the first ID is requested.
+    /// Creation time in the newest operation's ID, or `None` before the first request.
     newest: Mutex<Option<Timestamp>>,
 }
 
@@ -46,7 +46,7 @@ impl Ids {
         Self { source, newest: Mutex::default() }
     }
 
-    /// Returns an ID that sorts after all IDs in the log, regardless of the clock.
+    /// Returns an ID that sorts after all IDs in the log, whatever the clock.
     pub(crate) async fn next(&self, log: &Log, now: Timestamp) -> Result<OperationId, LogError> {
         let mut newest = self.newest.lock().await;
         let before = match *newest {

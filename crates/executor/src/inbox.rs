@@ -1,8 +1,8 @@
 //! Queue of inputs for an operation or another machine.
 //!
 //! Actor mailboxes are unbounded and deliver one message at a time. An inbox keeps at most one wake-up
-//! message in the mailbox, no matter how many inputs arrive, and the actor takes them all at once. For an
-//! operation, the number of arrivals is bounded by its commands in flight and the objects that it watches.
+//! message in the mailbox, however many inputs arrive, and the actor takes them all at once. For an
+//! operation, the number of arrivals is bounded by its commands in flight and the objects it watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ pub(crate) type Arrival<M = SyncOperation, N = EffectMessage> = tidegate_lifecyc
 pub(crate) enum EffectMessage {
     /// The claim keeper has stopped.
     KeeperEnded,
-    /// The claim was released, or the attempt to release it was abandoned.
+    /// The claim was released, or its release was abandoned.
     ClaimReleased,
     /// Inventory changes for the plan that follows in the queue.
     Inventory(Vec<InventoryChange>),
@@ -32,11 +32,11 @@ pub(crate) enum EffectMessage {
     Mask(Arc<Mask>),
     /// A hook runner has finished the hook of a task in an attempt.
     HookEnded(TaskId, u32),
-    /// The subscription to a concurrency gate is closed. All of its verdicts precede this message.
+    /// A concurrency gate's subscription is closed. All of its verdicts precede this message.
     GateUnsubscribed,
-    /// The operation is old enough to watch the namespaces that it writes to.
+    /// The operation is old enough to watch the namespaces it writes to.
     NamespacesDue,
-    /// The batch in flight could not be written.
+    /// The batch in flight couldn't be written.
     WriteFailed(AppendFailure),
 }
 
@@ -46,7 +46,7 @@ impl From<AppendFailure> for EffectMessage {
     }
 }
 
-/// An inbox, with its sending and receiving side. The type parameters default to those of an operation.
+/// An inbox, for sending and receiving. The type parameters default to those of an operation.
 pub(crate) struct Inbox<M: Machine = SyncOperation, N = EffectMessage> {
     arrivals: Arc<Mutex<tidegate_lifecycle::Inbox<M, N>>>,
     wake: Arc<dyn Fn() + Send + Sync>,
@@ -59,13 +59,13 @@ impl<M: Machine, N> Clone for Inbox<M, N> {
 }
 
 impl<M: Machine, N> Inbox<M, N> {
-    /// Creates an inbox that calls `wake` when an arrival is added to the empty inbox.
+    /// Creates an inbox that calls `wake` when an arrival is added while it is empty.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { arrivals: Arc::default(), wake: Arc::new(wake) }
     }
 
     fn lock(&self) -> MutexGuard<'_, tidegate_lifecycle::Inbox<M, N>> {
-        // A push that panics can at worst leave an outdated observation behind.
+        // At worst, a panicking push leaves an outdated observation behind.
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl<M: Machine, N> Inbox<M, N> {
         self.push_all([arrival]);
     }
 
-    /// Appends several arrivals that the actor must take together.
+    /// Appends several arrivals for the actor to take together.
     pub fn push_all(&self, together: impl IntoIterator<Item = Arrival<M, N>>) {
         let was_empty = {
             let mut arrivals = self.lock();

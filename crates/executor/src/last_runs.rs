@@ -1,6 +1,6 @@
-//! Last runs of the hooks that run only when their inputs change.
+//! Last runs of hooks that run only when their inputs change.
 //!
-//! They are read from the operation log. If it was compacted or can't be read, the last run of a hook is
+//! Last runs come from the operation log. If it was compacted or is unreadable, the last run of a hook is
 //! unknown, and the hook runs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,7 @@ use crate::effects::Targets;
 use crate::log::Log;
 use crate::offline::list_summaries;
 
-/// Maximum number of operations to read, starting with the newest. A hook that didn't run in any of them runs
-/// again.
+/// Maximum number of operations to read, newest first. A hook that didn't run in any of them runs again.
 const OPERATIONS_MAX: usize = 100;
 
 /// Result of a hook's last run, and the manifests of that run.
@@ -24,8 +23,8 @@ struct RunRecord {
     targets: Digest,
 }
 
-/// Returns the last runs of the hooks in `targets` that run only when their inputs change. Reads earlier
-/// operations for the same application at the same destination. Omits hooks whose last run didn't succeed.
+/// Returns the last runs of those hooks in `targets` that run only when their inputs change. Reads earlier
+/// operations for the same application and destination. Omits hooks without a successful last run.
 pub(crate) fn last_runs(
     log: &Log,
     operation: OperationId,
@@ -70,8 +69,7 @@ fn search_log(
     earlier.retain(|one| *one < operation);
     earlier.sort_unstable();
     for one in earlier.into_iter().rev().take(OPERATIONS_MAX) {
-        // Only a summary is left of a compacted operation, so the last runs of all remaining hooks are
-        // unknown.
+        // A compacted operation has only a summary, so the last runs of all remaining hooks are unknown.
         let Ok(loaded) = log.load_as(one) else { break };
         let Ok(driver) = Driver::recover(loaded.snapshot, loaded.events) else { break };
         let state = driver.state();
@@ -95,8 +93,8 @@ fn has_same_target(one: &SyncRequest, other: &SyncRequest) -> bool {
     one.destination.is_same_cluster(&other.destination) && one.namespace == other.namespace
 }
 
-/// Adds an operation's hooks, except those with a known newer run. A hook with several phases counts as
-/// successful only if it succeeded in each phase.
+/// Adds an operation's hooks, except those with a known newer run. A hook with several phases succeeds only
+/// if it succeeds in each.
 fn add_runs(
     found: &mut BTreeMap<ObjectKey, RunRecord>,
     header: &Header,

@@ -11,22 +11,22 @@ use crate::error::EngineError;
 /// The log shared by all actors.
 pub(crate) type Log = tidegate_oplog::Log;
 
-/// Reason why the log rejects all records, set by the first caller that gets the log's error.
+/// Reason why the log rejects all records, set by the first caller to get the log's error.
 pub(crate) type LogFailure = Arc<OnceLock<String>>;
 
-/// Reason why a batch could not be written.
+/// Reason for failing to write a batch.
 #[derive(Clone, Debug)]
 pub(crate) enum AppendFailure {
     /// The log rejects all later records. Contains the log's message.
     Final(String),
     /// The log rejected this group but still accepts other records. Contains the log's message.
     Rejected(String),
-    /// The log actor failed, so it is unknown whether the batch was written.
+    /// The log actor failed, so the batch may or may not have been written.
     Lost,
 }
 
-/// Error returned when the log actor fails. The outcome of a batch is then unknown, so its operation
-/// continues from the log.
+/// Error for a failed log actor. The outcome of a batch is then unknown, so its operation continues from the
+/// log.
 #[derive(Debug, thiserror::Error)]
 #[error("the log actor failed before it confirmed whether events were written")]
 pub(crate) struct LogActorFailed;
@@ -39,12 +39,12 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     let log = Arc::clone(log);
     match tokio::task::spawn_blocking(move || call(&log)).await {
         Ok(result) => result,
-        // The log has panicked, or the runtime is shutting down. Either way, the log is no longer reliable.
+        // The log has panicked, or the runtime is shutting down. Either way, the log can't be relied on.
         Err(_) => Err(LogError::Poisoned),
     }
 }
 
-/// Reads JSON that is stored outside the log. Damage is permanent, so there is no point in retrying.
+/// Reads JSON stored outside the log. Damage is permanent, so retries are pointless.
 pub(crate) async fn read_json<T: serde::de::DeserializeOwned + Send + 'static>(
     log: &Log,
     digest: Digest,
@@ -56,12 +56,12 @@ pub(crate) async fn read_json<T: serde::de::DeserializeOwned + Send + 'static>(
         .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
 }
 
-/// Reason why a value could not be stored outside the log.
+/// Reason for failing to store a value outside the log.
 #[derive(Debug)]
 pub(crate) enum StoreError {
     /// The log rejects all later records. Contains the log's message.
     Final(String),
-    /// The log can't store this value but still accepts other values. Contains the reason.
+    /// The log can't store this value but still accepts others. Contains the reason.
     Rejected(String),
 }
 
@@ -83,8 +83,8 @@ impl From<StoreError> for CallError {
     }
 }
 
-/// Stores a value as JSON outside the log unless the log has already failed. A full disk fails the log, as it
-/// would for an append. No event refers to the value yet, so the operation can continue after a restart.
+/// Stores a value as JSON outside the log, unless the log has already failed. A full disk fails the log, as
+/// for an append. No event refers to the value yet, so the operation can continue after a restart.
 pub(crate) async fn store_json<T: serde::Serialize>(
     log: &Log,
     failure: &LogFailure,
@@ -104,7 +104,7 @@ pub(crate) async fn store_json<T: serde::Serialize>(
     }
 }
 
-/// Returns true if the log rejected its input without storing anything and still accepts other records. All
+/// Returns true if the log rejected its input without storing anything, and still accepts other records. All
 /// other errors are final.
 pub(crate) fn is_rejection(error: &LogError) -> bool {
     matches!(

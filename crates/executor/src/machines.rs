@@ -6,11 +6,10 @@
 //!                              └─▶ MachineHandle ◀─ RunningMachine ──┘   └─▶ LogActor, alarm
 //! ```
 //!
-//! A custom machine only needs an implementation of [`MachineEffects`], which executes the machine's
-//! commands. Custom machines work like operations: their events become durable together with all other
-//! events, their timers use the engine's clock, and if an actor fails, a new actor continues from the log.
-//! Each machine has its own supervisor, which is generic over the machine's types, so that the engine's
-//! supervisor doesn't depend on them.
+//! A custom machine only needs an implementation of [`MachineEffects`] to execute its commands. It works like
+//! an operation. Its events become durable together with all other events, and its timers use the engine's
+//! clock. If an actor fails, a new actor continues from the log. Each machine has its own supervisor, generic
+//! over the machine's types, so that the engine's supervisor doesn't depend on them.
 
 mod actor;
 mod engine;

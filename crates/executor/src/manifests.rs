@@ -1,4 +1,4 @@
-//! An operation's manifests, which are stored outside the log, and values derived from them.
+//! An operation's manifests, stored outside the log, and values derived from them.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::effects::{Mask, Targets};
 use crate::gates::GateDefinitions;
 use crate::log::{Log, read_json};
 
-/// Manifests handed from a submission to planning, so that they don't have to be read again.
+/// Manifests passed from submission to planning, so that they needn't be read again.
 pub(crate) struct SubmittedManifests {
     pub targets: Targets,
     /// Permit to keep the manifests in memory. Permits are limited, because many operations may be waiting.
     pub permit: OwnedSemaphorePermit,
 }
 
-/// Manifests of an operation, just planned or read on first use. They stay in memory while the operation is
-/// running, so they are kept in packed form.
+/// Manifests of an operation, just planned or read on first use. They stay in memory while the operation
+/// runs, in packed form.
 pub(crate) struct Bundle {
     log: Log,
     pub digest: Digest,
@@ -30,7 +30,7 @@ impl Bundle {
         Self { log, digest, manifests: OnceCell::new() }
     }
 
-    /// Creates a bundle of manifests that were just stored.
+    /// Creates a bundle of newly stored manifests.
     pub fn from_stored(log: Log, digest: Digest, manifests: Vec<Object>) -> Self {
         let packed = manifests.into_iter().map(PackedObject::pack).collect();
         Self { log, digest, manifests: OnceCell::new_with(Some(packed)) }
@@ -41,8 +41,8 @@ impl Bundle {
     }
 }
 
-/// Returns the mask for an operation's Secrets, or `None` if the manifests can't be read. Unreadable
-/// manifests never reach a cluster, so their values can't appear in any text from it.
+/// Returns the mask for an operation's Secrets, or `None` if the manifests are unreadable. Unreadable
+/// manifests never reach a cluster, so no text from it can contain their values.
 pub(crate) async fn read_mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
     match read_json::<Targets>(log, targets).await {
         Ok(targets) => Some(Arc::new(targets.mask())),
@@ -63,7 +63,7 @@ pub(crate) async fn read_policy(log: &Log, targets: Digest) -> Result<Option<Pro
     Ok(read_json::<StoredTargets>(log, targets).await?.mandate)
 }
 
-/// Returns the gate definitions of an operation. The second value is true if a user started the operation.
+/// Returns the gate definitions of an operation. The flag is true if a user started the operation.
 pub(crate) async fn read_gates(log: &Log, targets: Digest) -> Result<(GateDefinitions, bool), CallError> {
     #[derive(serde::Deserialize)]
     struct StoredTargets {

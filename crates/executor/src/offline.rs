@@ -1,5 +1,5 @@
-//! Use of a log without an engine: opening the log, and recording user requests for operations that aren't
-//! running. The engine executes these requests when the operation is resumed.
+//! Use of a log without an engine: opening it, and recording user requests for operations that aren't
+//! running. The engine executes these requests when the operation resumes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,8 @@ use crate::log::Log;
 use crate::log::run_blocking;
 use crate::summary::{Summary, codecs, summarize};
 
-/// Opens the log in a state directory, creating it if necessary. Repairs summaries that are older than their
-/// records because of damage. `key` encrypts content that is stored next to the log. [default: the
-/// directory's own key]
+/// Opens the log in a state directory, creating it if necessary. Repairs summaries that damage left older
+/// than their records. `key` encrypts content stored next to the log. [default: the directory's own key]
 ///
 /// # Errors
 ///
@@ -34,13 +33,12 @@ pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> 
     Ok(log)
 }
 
-/// Records a user's request for an operation that isn't running, without executing the request. Returns the
+/// Records a user's request for an operation that isn't running, without executing it. Returns the
 /// operation's status once the request is durable.
 ///
-/// A request to end an operation that is already ending has no effect, so it isn't recorded.
+/// A request to end an operation that is already ending isn't recorded, because it has no effect.
 ///
-/// The caller must ensure that no engine is running the operation at the same time; the log rejects the
-/// second writer.
+/// The caller must ensure that no engine is running the operation; the log rejects the second writer.
 pub async fn record_request(
     log: &Log,
     operation: OperationId,
@@ -66,7 +64,7 @@ pub async fn record_request(
     let unknown = EngineError::UnknownOperation { operation };
     let Some(summary) = summarize(driver.state()) else { return Err(unknown) };
     if let Some(batch) = driver.take_batch(now, true) {
-        // A request doesn't refer to manifests, so there are no blobs to keep.
+        // Requests don't refer to manifests, so there are no blobs to keep.
         let append = AppendOf::new(operation, batch.first_sequence, batch.events, summary.into());
         let append = AppendOf { snapshot: batch.snapshot, ..append };
         let log = Arc::clone(log);
@@ -75,8 +73,9 @@ pub async fn record_request(
     view(driver.state()).ok_or(unknown)
 }
 
-/// Returns corrections for open operations whose summary differs from their records. A repair after damage
-/// may have recovered only an older summary, so that a paused or finished operation appears to be running.
+/// Returns corrections for open operations with a summary that differs from their records. A repair after
+/// damage may have recovered only an older summary, so that a paused or finished operation appears to be
+/// running.
 pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogError> {
     Ok(list_summaries(log, Lookup::open())?
         .into_iter()
@@ -84,17 +83,16 @@ pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogErro
         .collect())
 }
 
-/// An operation whose summary differs from its records.
+/// Correction for a summary that differs from its operation's records.
 #[derive(Clone, Debug)]
 pub struct SummaryCorrection {
     /// The correct summary.
     pub summary: Summary,
-    /// Record to append in order to correct the summary.
+    /// Append that corrects the summary.
     pub append: AppendOf<OperationEvent>,
 }
 
-/// Returns the correction for a wrong summary. Skips unreadable operations, which return the error when they
-/// are used.
+/// Returns the correction for a wrong summary. Skips unreadable operations, which return the error on use.
 fn correct_summary(log: &Log, stored: &Summary) -> Option<SummaryCorrection> {
     let loaded = log.load_as(stored.operation).ok()?;
     let driver = Driver::recover(loaded.snapshot, loaded.events).ok()?;

@@ -6,7 +6,7 @@
 //!                                       └─▶ each container, line by line, masked ─▶ Queue ─▶ HookOutput
 //! ```
 //!
-//! The operation doesn't depend on its output: its calls never wait for a reader, output isn't recorded, and
+//! The operation doesn't depend on its output. Its calls never wait for a reader, output isn't recorded, and
 //! a slow or missing reader never delays other work.
 
 mod hook_follower;
@@ -24,9 +24,9 @@ use tokio::task::AbortHandle;
 pub(crate) use self::operation_follower::{RunningHooksSource, follow_operation};
 use self::queue::Queue;
 
-/// Maximum number of containers that an engine's readers can follow at the same time, in total.
+/// Maximum number of containers that all readers of an engine can follow at the same time.
 const ENGINE_CONTAINERS_MAX: usize = 64;
-/// Maximum number of concurrent pod searches for an engine's readers, in total.
+/// Maximum number of concurrent pod searches for all readers of an engine.
 const POD_SEARCHES_MAX: usize = 4;
 
 /// Hook output delivered to a reader.
@@ -36,9 +36,9 @@ pub enum Output {
     Line {
         /// The container.
         source: OutputSource,
-        /// Time at which the cluster recorded the line.
+        /// Time when the cluster recorded the line.
         at: Timestamp,
-        /// The line without its line ending, with Secret values masked. It may contain any character.
+        /// Line without its line ending, with Secret values masked. May contain any character.
         text: String,
     },
     /// Number of lines from a container that were dropped because the reader was too slow.
@@ -76,8 +76,8 @@ pub struct HookOutput {
 }
 
 impl HookOutput {
-    /// Returns the next output, or `None` once the operation has finished or its engine has stopped. This
-    /// method is cancel safe.
+    /// Returns the next output, or `None` once the operation has finished or its engine has stopped. Cancel
+    /// safe.
     pub async fn next(&mut self) -> Option<Output> {
         self.queue.next().await
     }

@@ -1,5 +1,4 @@
-//! Enforcement of an operation's project policy, which is checked before each write, not only when the
-//! operation starts.
+//! Enforcement of an operation's project policy, before each write and not only at the start.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +16,16 @@ use crate::manifests;
 
 /// Maximum age of the cached scopes of kinds.
 const SCOPE_CACHE_TIME: Duration = Duration::from_secs(60);
-/// Minimum time before the scope of an unknown kind is looked up again.
+/// Minimum time between lookups of an unknown kind's scope.
 const SCOPE_LOOKUP_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Kind whose objects define the scopes of other kinds.
+/// Kind that defines the scopes of other kinds.
 const CRD_KIND: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
-/// Checks operations against the current project policies.
+/// Check of operations against the current project policies.
 pub trait PolicyCheck: Send + Sync + 'static {
-    /// Returns an error if an operation may not write, delete or dry-run an object. If the scope of the
-    /// object's kind is unknown, both scopes must be permitted. The error message contains the project and
-    /// the violated rule.
+    /// Returns an error if an operation may not write, delete or dry-run an object. If the scope of its kind
+    /// is unknown, both scopes must be permitted. The error message contains the project and the violated
+    /// rule.
     fn check_write(
         &self,
         policy: &ProjectPolicy,
@@ -35,7 +34,7 @@ pub trait PolicyCheck: Send + Sync + 'static {
     ) -> Result<(), ClusterError>;
 }
 
-/// Policy check of an engine without projects: only operations started without restrictions may write.
+/// Policy check for an engine without projects: only operations without restrictions may write.
 struct NoProjects;
 
 impl PolicyCheck for NoProjects {
@@ -76,7 +75,7 @@ impl ScopeCache {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    /// Returns true if a kind is namespaced, or `None` if the cluster doesn't serve the kind.
+    /// Returns true if a kind is namespaced, or `None` if the cluster doesn't serve it.
     async fn is_namespaced(
         &self,
         cluster: &dyn Cluster,
@@ -98,9 +97,9 @@ impl ScopeCache {
 /// Inputs for checking the writes of an operation against its project policy.
 pub(crate) struct PolicyGuard {
     pub log: Log,
-    /// Digest of the manifests. The project policy is stored together with them.
+    /// Digest of the manifests, which the project policy is stored with.
     pub targets: Digest,
-    /// Project policy, once it has been read. `None` for an operation that a user started without a project.
+    /// Project policy, once read. `None` for an operation that a user started without a project.
     pub policy: Arc<OnceCell<Option<Arc<ProjectPolicy>>>>,
     pub policy_check: Option<Arc<dyn PolicyCheck>>,
     pub scopes: Arc<ScopeCache>,
@@ -122,7 +121,7 @@ impl PolicyGuard {
     }
 }
 
-/// A cluster that accepts only writes that the operation's project permits.
+/// A cluster that accepts only the writes permitted by the operation's project.
 struct RestrictedCluster {
     cluster: Arc<dyn Cluster>,
     policy_check: Arc<dyn PolicyCheck>,
@@ -133,7 +132,7 @@ struct RestrictedCluster {
 impl RestrictedCluster {
     async fn check(&self, object: &ObjectKey) -> Result<(), ClusterError> {
         let permit = |namespaced| self.policy_check.check_write(&self.policy, object, namespaced);
-        // Check without discovery first. If both scopes are permitted, the scope of the kind doesn't matter.
+        // Check without discovery first. If both scopes are permitted, the kind's scope doesn't matter.
         let Err(refusal) = permit(None) else { return Ok(()) };
         let kind = object.group_kind();
         match self.scopes.is_namespaced(self.cluster.as_ref(), &kind).await? {

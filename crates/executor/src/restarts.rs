@@ -1,19 +1,19 @@
 //! Restart policy for actors: a maximum number of restarts within a time window, with increasing delays.
 //!
-//! The engine soon gives up on an actor that fails on every start, but never on an actor that fails once a
-//! day, no matter how long it runs.
+//! The engine soon gives up on an actor that fails on every start. It never gives up on one that fails once a
+//! day, however long it runs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time window within which failures count.
+/// Time window in which failures count.
 pub(crate) const RESTART_WINDOW: Duration = Duration::from_secs(300);
-/// Maximum number of times that the actor of an operation or machine may fail within [`RESTART_WINDOW`]
-/// before the operation or machine ends with an error.
+/// Maximum number of failures of an operation's or machine's actor within [`RESTART_WINDOW`] before the
+/// operation or machine ends with an error.
 pub(crate) const RESTARTS_MAX: usize = 3;
-/// Delay before the first restart within a window. It doubles with each further restart.
+/// Delay before the first restart within a window. Doubles with each further restart.
 const DELAY_MIN: Duration = Duration::from_millis(100);
 /// Maximum delay before a restart.
 const DELAY_MAX: Duration = Duration::from_secs(10);

@@ -6,10 +6,10 @@ use tidegate_lifecycle::{rollout, teardown};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp};
 use tidegate_oplog::{Codecs, EntryOf};
 
-/// Summary of an operation, which outlives its records.
+/// Summary of an operation. It outlives the operation's records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Id of the operation.
+    /// ID of the operation.
     pub operation: OperationId,
     /// Name of the operation's application.
     pub application: String,
@@ -17,20 +17,20 @@ pub struct Summary {
     pub destination: String,
     /// `Running`, `Terminating`, or the final phase.
     pub phase: OperationPhase,
-    /// True if a user has paused the operation.
+    /// True if a user paused the operation.
     pub paused: bool,
-    /// Current activity of the operation when the summary was written, or its final message.
+    /// Activity of the operation when the summary was written, or its final message.
     pub message: String,
-    /// Time at which the operation was accepted.
+    /// Time when the operation was accepted.
     pub started_at: Timestamp,
-    /// End time. `None` while the operation is open.
+    /// End time, or `None` while the operation is open.
     pub finished_at: Option<Timestamp>,
     /// Number of completed waves, and total number of waves.
     pub waves: (u32, u32),
-    /// Revision of the manifests. Empty if unknown.
+    /// Revision of the manifests, empty if unknown.
     #[serde(default)]
     pub revision: String,
-    /// Requester. Empty if unknown.
+    /// Requester, empty if unknown.
     #[serde(default)]
     pub initiated_by: String,
     /// True if the operation doesn't write to the cluster.
@@ -73,12 +73,12 @@ impl From<Summary> for tidegate_oplog::Summary<Details> {
     }
 }
 
-/// Returns the codecs for the stream kinds that an engine can read.
+/// Returns the codecs for the stream kinds that an engine reads.
 pub fn codecs() -> Codecs {
     Codecs::for_kind::<OperationEvent>().with_kind::<rollout::Event>().with_kind::<teardown::Event>()
 }
 
-/// Returns the summary of an operation. `None` before the operation has started.
+/// Returns the summary of an operation, or `None` before it has started.
 pub(crate) fn summarize(state: &State) -> Option<Summary> {
     let header = state.header()?;
     let operation = state.operation();

@@ -1,10 +1,9 @@
 //! Shared watches: one per kind and namespace in use, for all operations on a destination. For kinds without
 //! health rules, only the metadata is watched.
 //!
-//! A watch lists the objects and follows their changes. If its resource version has expired on the server, it
+//! A watch lists the objects and follows their changes. If its resource version expires on the server, it
 //! lists them again. Observations may be stale, repeated or incomplete, so the operation's state machine
-//! compares them with its own writes, and every awaited object is read again every
-//! [`kind_watch::READ_INTERVAL`].
+//! compares them with its own writes. Every awaited object is reread every [`kind_watch::READ_INTERVAL`].
 //!
 //! ```text
 //! subscribe ──▶ SubscriptionTable (subscriptions by object) ◀── kind_watch.rs: first read, list, changes, regular reads
@@ -36,14 +35,14 @@ use crate::clock::Clock;
 use crate::extensions::Extensions;
 use crate::inbox::Inbox;
 
-/// A subscription of an operation to an object.
+/// Subscription of an operation to an object.
 pub(crate) struct Subscription {
     pub operation: OperationId,
     pub target: WatchTarget,
     pub gvk: Gvk,
     pub namespace: String,
     pub name: String,
-    /// Health judge that replaces the health rule for the kind.
+    /// Health judge that replaces the kind's health rule.
     pub judge: Option<String>,
     pub inbox: Inbox,
 }
@@ -52,16 +51,15 @@ pub(crate) struct Subscription {
 pub(crate) struct Watches {
     context: Arc<WatchContext>,
     scopes: HashMap<Arc<Scope>, ScopeWatch>,
-    /// Watched kind and object of each subscription, so that ending it doesn't require a search. All
-    /// operations share one map: most have a single subscription while waiting, and a map per operation would
-    /// cost 2 KiB each.
+    /// Watched kind and object of each subscription, so that ending it takes no search. All operations share
+    /// one map: most have a single subscription while waiting, and a map per operation would cost 2 KiB each.
     index: BTreeMap<(OperationId, WatchTarget), (Arc<Scope>, Place)>,
 }
 
 struct ScopeWatch {
     table: Arc<SubscriptionTable>,
-    /// Tasks that run watches, first reads and judges. They are aborted when this value is dropped with the
-    /// last subscription.
+    /// Tasks that run watches, first reads and judges. Aborted when this value is dropped with the last
+    /// subscription.
     tasks: JoinSet<()>,
 }
 
@@ -90,7 +88,7 @@ impl Watches {
         });
     }
 
-    /// Adds a subscription, which first reports the object's current state.
+    /// Adds a subscription. It first reports the object's current state.
     pub fn subscribe(&mut self, subscription: Subscription) {
         let Subscription { operation, target, gvk, namespace, name, judge: judge_name, inbox } = subscription;
         self.unsubscribe(operation, &target);

@@ -22,9 +22,9 @@ const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 /// A generated Application, before the check for duplicate names.
 pub(crate) struct ApplicationDraft {
     pub(crate) generated: GeneratedApplication,
-    /// Reason why the service or the API server would reject the Application.
+    /// Reason the service or the API server would reject the Application.
     pub(crate) defect: Option<Defect>,
-    /// Tags left in the Application, because there are no such parameters.
+    /// Tags left in the Application because no such parameters exist.
     pub(crate) unknown_tags: Vec<UnknownTag>,
 }
 
@@ -144,7 +144,7 @@ impl<'s> ApplicationRenderer<'s> {
         Ok((application, flaw, unknown_tags))
     }
 
-    /// Sets the default finalizer, and the fields that templates have no control over.
+    /// Sets the default finalizer and the fields that templates can't control.
     fn set_fixed_fields(&self, application: &mut Value, gives_finalizers: bool) {
         let Some(fields) = application.as_object_mut() else { return };
         fields.insert("apiVersion".to_owned(), json!(API_VERSION));
@@ -190,8 +190,8 @@ fn sets_finalizers(patch: &Value) -> bool {
     }
 }
 
-/// Applies a patch to an Application. The project is left alone, because the patch's author may not be
-/// permitted to choose it.
+/// Applies a patch to an Application. Keeps the project, because the patch's author may not be permitted to
+/// choose it.
 fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
     let wrong = |reason: &str| Problem::Patch { reason: reason.to_owned() };
     let patch = match patch {

@@ -46,7 +46,7 @@ impl fmt::Display for ErrorLocation {
     }
 }
 
-/// An error that prevents a generator's Applications from being generated.
+/// An error that keeps a generator from producing Applications.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct GenerateError {
@@ -91,20 +91,20 @@ pub enum Problem {
         /// Position and reason, worded as in Go.
         reason: String,
     },
-    /// A tag in a `{{name}}` template that isn't closed.
+    /// An unclosed tag in a `{{name}}` template.
     #[error("failed to parse template {template}: a tag begins with {{{{ but has no }}}}")]
     Unclosed {
         /// Text of the template.
         template: String,
     },
-    /// A tag in a `{{name}}` template that doesn't contain a name.
+    /// A tag without a name in a `{{name}}` template.
     #[error(
         "failed to parse template {template}: the tag {{{{{tag}}}}} is empty; add the name of a parameter, as in {{{{name}}}}, or remove the tag"
     )]
     EmptyTag {
         /// Text of the template.
         template: String,
-        /// Content of the tag, which is empty or consists of spaces.
+        /// Content of the tag: empty, or only spaces.
         tag: String,
     },
     /// Two map keys that render to the same string.
@@ -113,20 +113,20 @@ pub enum Problem {
         /// The rendered key.
         key: String,
     },
-    /// A rendered Application that its patch made invalid.
+    /// A rendered Application made invalid by its patch.
     #[error("Application {name:?} is invalid: {reason}{}", patch_line_text(.line.as_ref()))]
     Application {
         /// Name of the Application. Empty if it doesn't have one.
         name: String,
         /// Line of the patch that sets the field.
         line: Option<PatchLine>,
-        /// Reason why the Application is invalid.
+        /// Reason the Application is invalid.
         reason: String,
     },
     /// An invalid patch.
     #[error("invalid templatePatch: {reason}")]
     Patch {
-        /// Reason why the patch is invalid.
+        /// Reason the patch is invalid.
         reason: String,
     },
     /// An entry without a generator.
@@ -144,7 +144,7 @@ pub enum Problem {
         /// Names of the generators.
         names: Vec<String>,
     },
-    /// Generators that are nested too deeply.
+    /// Generators nested too deeply.
     #[error("generators are nested deeper than {NESTING_MAX} levels")]
     Nesting,
     /// A matrix without exactly two generators.
@@ -199,13 +199,13 @@ pub enum Problem {
     /// An `elementsYaml` field that isn't a YAML list of objects.
     #[error("elementsYaml must be a YAML list of objects: {reason}")]
     ElementsYaml {
-        /// Reason why the field is invalid.
+        /// Reason the field is invalid.
         reason: String,
     },
     /// An invalid selector.
     #[error("invalid selector: {reason}")]
     Selector {
-        /// Reason why the selector is invalid.
+        /// Reason the selector is invalid.
         reason: String,
     },
     /// An invalid path pattern.
@@ -213,7 +213,7 @@ pub enum Problem {
     Pattern {
         /// The invalid pattern.
         pattern: String,
-        /// Reason why the pattern is invalid.
+        /// Reason the pattern is invalid.
         reason: String,
     },
     /// A pattern that can't match any path in any repository.
@@ -231,11 +231,11 @@ pub enum Problem {
         field: &'static str,
         /// The invalid expression.
         pattern: String,
-        /// Reason why the expression is invalid.
+        /// Reason the expression is invalid.
         reason: String,
     },
     /// A list generator with unknown fields but no elements. Treating it as an empty list would delete all
-    /// its Applications because of a misspelled field.
+    /// its Applications over a misspelled field.
     #[error(
         "neither elements nor elementsYaml is set, but there are unknown fields: {fields}; for an empty list, use elements: []"
     )]
@@ -246,7 +246,7 @@ pub enum Problem {
     /// A Git generator without patterns.
     #[error("neither directories nor files is set; set one of them to select folders or files")]
     NoPaths,
-    /// A Git generator whose patterns are all exclusions.
+    /// A Git generator with only exclusions.
     #[error(
         "every entry in {field} has exclude: true, so no path is selected; add an entry without exclude, \
          such as path: \"*\""
@@ -255,7 +255,7 @@ pub enum Problem {
         /// Field that contains the patterns.
         field: &'static str,
     },
-    /// A Git generator that excludes every pattern that it includes.
+    /// A Git generator that excludes every pattern it includes.
     #[error(
         "each path in {field} also has an entry with exclude: true, so no path is selected; remove one of the two entries"
     )]
@@ -268,7 +268,7 @@ pub enum Problem {
     File {
         /// Path of the file.
         path: String,
-        /// Repository of the file, without credentials.
+        /// Repository of the file, redacted.
         repository: String,
         /// Error message from the parser.
         reason: String,
@@ -281,7 +281,7 @@ pub enum Problem {
     /// A ClusterDecisionResource generator that doesn't match any resource.
     #[error("no clusterDecisionResources found")]
     NoDecisions,
-    /// A resource whose status doesn't have the list that the ConfigMap names.
+    /// A resource with a status that lacks the list named in the ConfigMap.
     #[error("the status of {resource} has no list {key:?}; check statusListKey")]
     DecisionList {
         /// Name of the resource.
@@ -292,25 +292,25 @@ pub enum Problem {
     /// An invalid response from a plugin.
     #[error("error listing params: error get api 'set': {reason}")]
     Plugin {
-        /// Reason why the response is invalid.
+        /// Reason the response is invalid.
         reason: String,
     },
     /// A failed query for external data.
     #[error("{reason}")]
     QueryFailed {
-        /// Reason why the query failed.
+        /// Reason for the failure.
         reason: String,
     },
-    /// A generator or selector that rendering its templates made invalid.
+    /// A generator or selector made invalid by rendering its templates.
     #[error("invalid after rendering: {reason}")]
     InvalidAfterRendering {
-        /// Reason why the generator or selector is invalid.
+        /// Reason the generator or selector is invalid.
         reason: String,
     },
     /// Too many parameter sets or Applications.
     #[error("exceeds the limit of {APPLICATIONS_MAX} parameter sets; split the ApplicationSet")]
     TooMany,
-    /// Parameter sets and rendered templates that are too large in total.
+    /// Parameter sets and rendered templates that exceed the total size limit.
     #[error("parameters and templates exceed the limit of {} MiB for one ApplicationSet; split the ApplicationSet", BYTES_MAX >> 20)]
     TooManyBytes,
     /// A run that needs too many steps.
@@ -331,8 +331,8 @@ impl Problem {
 /// A line of a `templatePatch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchLine {
-    /// 1-based line number. It refers to the patch as written if exactly one line there has the same text,
-    /// and otherwise to the rendered patch.
+    /// 1-based line number in the patch as written, if exactly one line there has the same text, or else in
+    /// the rendered patch.
     pub number: usize,
     /// True if the number refers to the rendered patch.
     pub is_rendered: bool,
@@ -355,11 +355,10 @@ fn only_fields_text(fields: &[String]) -> String {
     if fields.is_empty() { String::new() } else { format!(" (unknown fields: {})", fields.join(", ")) }
 }
 
-/// Reason why an Application is rejected.
+/// Reason an Application is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplicationRejection {
-    /// Several Applications with this name. All of them are rejected, because it is unclear which is the
-    /// right one.
+    /// Several Applications with this name. All are rejected, because it is unclear which one is right.
     #[error("contains applications with duplicate name: {name}: one from {first}, and one from {second}")]
     Duplicate {
         /// The duplicate name.
@@ -374,7 +373,7 @@ pub enum ApplicationRejection {
     Name {
         /// The invalid name.
         name: String,
-        /// Reason why the name is invalid.
+        /// Reason the name is invalid.
         reason: String,
         /// Location of the Application.
         from: ErrorLocation,

@@ -86,8 +86,8 @@ pub trait GeneratorInputs {
     /// Returns an organization's repositories with their branches, unfiltered. Templates in `generator` are
     /// already rendered.
     ///
-    /// `paths` contains the paths whose existence the filters check. In the result, [`Branch::paths`]
-    /// contains the paths that exist in a branch.
+    /// `paths` contains the paths that the filters look for. In the result, [`Branch::paths`] contains those
+    /// that exist in a branch.
     fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
         let _ = (generator, paths);
         Err(QueryError::new(
@@ -104,7 +104,7 @@ pub trait GeneratorInputs {
     }
 }
 
-/// No data at all, for ApplicationSets whose generators don't need any.
+/// No external data, for ApplicationSets with generators that don't need any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoInputs;
 
@@ -117,7 +117,7 @@ pub struct Cluster {
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// The project that the cluster is reserved for. Empty if all projects may use it.
+    /// Project that the cluster is reserved for. Empty if all projects may use it.
     pub project: String,
     /// Labels on the cluster's declaration.
     pub labels: BTreeMap<String, String>,
@@ -128,7 +128,7 @@ pub struct Cluster {
 /// Files of a repository at a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitTree {
-    /// Commit.
+    /// ID of the commit.
     pub commit: String,
     /// Paths of the files, with `/` between folders.
     pub files: BTreeSet<String>,
@@ -139,7 +139,7 @@ pub struct GitTree {
 pub struct Decisions {
     /// Name of the list in the resources' status. `clusters` by default.
     pub status_list_key: String,
-    /// Field of the list entries with the name of the cluster.
+    /// Field with the cluster's name in the list entries.
     pub match_key: String,
     /// Status of the resources, by name.
     pub resources: BTreeMap<String, Value>,
@@ -154,7 +154,7 @@ pub struct Branch {
     pub repository: String,
     /// ID of the repository.
     pub repository_id: String,
-    /// URL of the repository for the requested protocol.
+    /// Repository URL for the requested protocol.
     pub url: String,
     /// Name of the branch.
     pub branch: String,

@@ -1,5 +1,5 @@
-//! Generation of Applications from an ApplicationSet. Generators return parameter sets, which are used to
-//! render the templates.
+//! Generation of Applications from an ApplicationSet. Generators return parameter sets for rendering the
+//! templates.
 //!
 //! ```text
 //! ApplicationSet ─ generators ─▶ parameter sets ─ selector ─▶ ─ template ─▶ ─ templatePatch ─▶ Applications
@@ -56,7 +56,7 @@ use crate::run::{GenerateRun, GenerateStop, GeneratorPosition};
 use crate::templates::{Templates, go_engine};
 use crate::validation::Defect;
 
-/// Options for ApplicationSets, which apply to the whole service.
+/// Service-wide options for ApplicationSets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// True if `*` doesn't match slashes and `**` does in patterns for Git files ("new Git file globbing" in
@@ -82,13 +82,13 @@ pub struct GenerateOutput {
     pub applications: Vec<GeneratedApplication>,
     /// Rejected Applications. Existing ones with these names must be left alone.
     pub rejected: Vec<ApplicationRejection>,
-    /// Generators without output, because the resource that they query doesn't exist. If there are any, don't
+    /// Generators without output because the resource they query doesn't exist. If there are any, don't
     /// delete Applications just because they are missing from the output.
     pub skipped: Vec<SkippedGenerator>,
     /// Errors of failed generators, if others succeeded. If there are any, don't delete Applications just
     /// because they are missing from the output.
     pub errors: Vec<GenerateError>,
-    /// Tags left in generated and rejected Applications, because there are no such parameters.
+    /// Tags left in generated and rejected Applications because no such parameters exist.
     pub unknown_tags: Vec<UnknownTag>,
 }
 
@@ -112,21 +112,20 @@ pub struct GeneratedApplication {
     pub location: ErrorLocation,
 }
 
-/// A generator without output, because the resource it queries doesn't exist.
+/// A generator without output because the resource it queries doesn't exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedGenerator {
     /// Location of the generator.
     pub place: ErrorLocation,
-    /// Reason why the generator has no output.
+    /// Reason the generator has no output.
     pub reason: String,
 }
 
 /// Generates the Applications of an ApplicationSet.
 ///
 /// A top-level generator succeeds or fails as a whole. It fails if there is an error in the generator, in its
-/// nested generators, or in a template that is rendered with its parameter sets. This function then adds the
-/// error to [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators aren't
-/// affected.
+/// nested generators, or in a template rendered with its parameter sets. This function then adds the error to
+/// [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators aren't affected.
 ///
 /// After an error, the output is unknown, so the caller must not change or delete any Application.
 ///

@@ -9,8 +9,8 @@ pub const APPLICATIONS_MAX: usize = 20_000;
 /// Maximum total size of the parameter sets and rendered strings in a run, in bytes.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// Maximum number of steps in a run, which takes a few seconds. Template steps count, and so do comparisons
-/// for patterns and selectors.
+/// Maximum number of steps in a run, which takes a few seconds. Includes template steps and comparisons for
+/// patterns and selectors.
 pub const STEPS_MAX: usize = 50_000_000;
 
 /// Number of steps charged for compiling a jq expression, which takes about as long.
@@ -19,7 +19,7 @@ pub(crate) const EXPRESSION_STEPS: usize = 1_000;
 /// Maximum nesting depth of generators. (Argo CD allows one matrix or merge inside another.)
 pub const NESTING_MAX: usize = 4;
 
-/// Maximum number of errors that are reported.
+/// Maximum number of reported errors.
 pub const ERRORS_MAX: usize = 20;
 
 /// Limits for rendering a single string.

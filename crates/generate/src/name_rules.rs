@@ -70,7 +70,7 @@ fn transliterate(c: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the reason why Kubernetes rejects a name, or `None` if it is valid.
+/// Returns the reason Kubernetes rejects a name, or `None` if it is valid.
 pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     let is_part = |part: &str| {
         let ends = [part.chars().next(), part.chars().last()];
@@ -88,8 +88,8 @@ pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why Kubernetes rejects a label key, annotation key or finalizer (a "qualified name"),
-/// or `None` if it is valid.
+/// Returns the reason Kubernetes rejects a label key, annotation key or finalizer (a "qualified name"), or
+/// `None` if it is valid.
 pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
         Some((prefix, _)) if invalid_name_reason(prefix).is_some() => {
@@ -105,7 +105,7 @@ pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why Kubernetes rejects a label value, or `None` if it is valid.
+/// Returns the reason Kubernetes rejects a label value, or `None` if it is valid.
 pub(crate) fn invalid_label_value_reason(value: &str) -> Option<&'static str> {
     (!is_label_value(value))
         .then_some("use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends")

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-/// Parameters by name. Their values may have any type with Go templates, and are always strings without.
+/// Parameters by name. With Go templates, values may have any type; without, they are strings.
 pub(crate) type Parameters = Map<String, Value>;
 
-/// A parameter set, and the generator element it comes from.
+/// A parameter set and the generator element it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParameterSet {
     pub(crate) parameters: Parameters,

@@ -73,7 +73,7 @@ fn merge_objects(
     Ok(())
 }
 
-/// Merges two lists of objects. Objects that agree on the field `key` are merged.
+/// Merges two lists of objects, matching them by the field `key`.
 fn merge_lists_by_key(there: &mut Vec<Value>, more: &[Value], key: &str, path: &str) -> Result<(), String> {
     for entry in more {
         let fields = entry.as_object().ok_or_else(|| format!("entries in {path:?} must be objects"))?;

@@ -64,8 +64,8 @@ pub(crate) fn strip_leading_dots(pattern: &str) -> &str {
     path
 }
 
-/// Returns the reason why a pattern is probably a mistake, along with a suggestion: it matches only names
-/// with leading or trailing spaces or with braces. Returns `None` for any other pattern.
+/// Returns the reason a pattern is probably a mistake, along with a suggestion: it matches only names with
+/// leading or trailing spaces or with braces. Returns `None` for any other pattern.
 pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -> Option<String> {
     let trimmed = pattern.trim();
     if trimmed != pattern {
@@ -82,9 +82,9 @@ pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -
     })
 }
 
-/// Returns the reason why a pattern can't match any path in any repository, along with a suggestion, or
-/// `None` if it can. Exclusions of hidden folders are accepted: these are never selected anyway, but the
-/// exclusion documents the intent.
+/// Returns the reason a pattern can't match any path in any repository, along with a suggestion, or `None` if
+/// it can. Exclusions of hidden folders are accepted: these are never selected anyway, but the exclusion
+/// documents the intent.
 pub(crate) fn impossible_pattern_reason(
     pattern: &str,
     dialect: PatternSyntax,

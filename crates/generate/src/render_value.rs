@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Problem;
 
-/// A problem with a string, and the path to it.
+/// A problem with a string and the path to it.
 #[derive(Debug)]
 pub(crate) struct LocatedProblem {
     pub(crate) path: String,

@@ -16,7 +16,7 @@ use crate::selector::Selector;
 use crate::templates::Templates;
 use crate::{Options, SkippedGenerator};
 
-/// Reason why a generator has no result.
+/// Reason a generator has no result.
 #[derive(Debug)]
 pub(crate) enum GenerateStop {
     /// External data isn't available yet.
@@ -57,7 +57,7 @@ impl GeneratorPosition<'_> {
         ErrorLocation::in_generator(self.path).error(problem).into()
     }
 
-    /// Returns the data in a reply, or the reason why there isn't any.
+    /// Returns the data in a reply, or the reason there isn't any.
     pub(crate) fn resolve_reply<T>(&self, reply: Reply<T>) -> GenerateResult<T> {
         match reply {
             Ok(Some(answer)) => Ok(answer),
@@ -73,7 +73,7 @@ impl GenerateRun<'_> {
         self.templates.uses_go_templates()
     }
 
-    /// Runs a generator, and returns the parameter sets that match its selector.
+    /// Runs a generator and returns the parameter sets that match its selector.
     pub(crate) fn parameter_sets(
         &mut self,
         generator: Generator<'_>,
@@ -146,9 +146,8 @@ impl GenerateRun<'_> {
         )
     }
 
-    /// Renders the strings in a generator, or in a part of it, with the outer parameters. `values` are
-    /// skipped because they are rendered later, and the template because it has no effect in a nested
-    /// generator.
+    /// Renders the strings in a generator, or in a part of it, with the outer parameters. Skips `values`,
+    /// which are rendered later, and the template, which has no effect in a nested generator.
     pub(crate) fn render_part<T: Serialize + DeserializeOwned + Clone>(
         &mut self,
         part: &T,

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::error::Problem;
 
-/// Replaces the tags in a string with the values of parameters. Tags without a parameter of that name, or
-/// whose value isn't a string, are kept. Inserted values aren't rendered again.
+/// Replaces the tags in a string with the values of parameters. Keeps tags without a parameter of that name
+/// or with a value that isn't a string. Inserted values aren't rendered again.
 pub(crate) fn render(text: &str, parameters: &Value, bytes_max: usize) -> Result<String, Problem> {
     if !has_tag(text) {
         return Ok(text.to_owned());

@@ -96,7 +96,7 @@ const NO_OPTIONS: &[&str] = &[];
 const DEFAULT_OPTIONS: &[&str] = &["missingkey=default"];
 const STRICT_OPTIONS: &[&str] = &["missingkey=error"];
 
-/// Runs one entry of `spec.generators`, and returns its output. Uses Go templates if `options` isn't empty.
+/// Runs one entry of `spec.generators` and returns its output. Uses Go templates if `options` isn't empty.
 fn output_of(world: &mut FixedInputs, options: &[&str], entry: &Value) -> Result<GeneratorOutput, String> {
     let entry: ApplicationSetGenerator = serde_json::from_value(entry.clone()).unwrap();
     let spec = ApplicationSetSpec {
@@ -128,20 +128,20 @@ fn output_of(world: &mut FixedInputs, options: &[&str], entry: &Value) -> Result
     Ok(GeneratorOutput { sets, origins, skipped: run.skipped })
 }
 
-/// Runs one entry of `spec.generators`, and returns its parameter sets.
+/// Runs one entry of `spec.generators` and returns its parameter sets.
 #[track_caller]
 fn parameters_of(world: &mut FixedInputs, options: &[&str], entry: Value) -> Vec<Value> {
     output_of(world, options, &entry).unwrap_or_else(|error| panic!("{entry}: {error}")).sets
 }
 
-/// Runs one entry of `spec.generators`, and returns the values of one parameter.
+/// Runs one entry of `spec.generators` and returns the values of one parameter.
 #[track_caller]
 fn values(world: &mut FixedInputs, options: &[&str], entry: Value, name: &str) -> Vec<String> {
     let sets = parameters_of(world, options, entry);
     sets.iter().map(|set| set[name].as_str().unwrap_or_else(|| panic!("{set}")).to_owned()).collect()
 }
 
-/// Runs one entry of `spec.generators`, and returns its error. Fails if there is no error.
+/// Runs one entry of `spec.generators` and returns its error. Fails if there is none.
 #[track_caller]
 fn error_of(world: &mut FixedInputs, options: &[&str], entry: Value) -> String {
     match output_of(world, options, &entry) {

@@ -1,4 +1,4 @@
-//! Warnings about `{{name}}` tags left in generated Applications because there is no such parameter. They
+//! Warnings about `{{name}}` tags left in generated Applications because no such parameter exists. They
 //! aren't errors, because Argo CD keeps these tags, too.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct UnknownTag {
     pub field: String,
     /// Parameter name in the tag, as written.
     pub tag: String,
-    /// Reason why the tag is still there, and how to fix it.
+    /// Reason the tag is still there, and how to fix it.
     pub hint: String,
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for UnknownTag {
     }
 }
 
-/// Returns the tags left in an Application that was rendered with `parameters`. Its name is skipped, because
-/// a tag there causes a rejection.
+/// Returns the tags left in an Application rendered with `parameters`. Skips its name, because a tag there
+/// causes a rejection.
 pub(crate) fn find_unknown_tags(application: &Value, parameters: &Value) -> Vec<UnknownTag> {
     let mut found = Vec::new();
     for section in ["metadata", "spec"] {
@@ -132,7 +132,7 @@ fn is_parameter_name(tag: &str) -> bool {
     tag.chars().any(char::is_alphanumeric) && tag.chars().all(can_be)
 }
 
-/// Returns the reason why a tag is left, or `None` if it is part of another template language.
+/// Returns the reason a tag is left, or `None` if it is part of another template language.
 fn describe_cause(tag: &str, parameters: &Value) -> Option<String> {
     let known = flatten(parameters.as_object()?);
     if known.contains_key(tag) {

@@ -1,4 +1,4 @@
-//! Catches errors in generated Applications that the service or the API server would otherwise report later.
+//! Checks that catch errors in generated Applications before the service or the API server reports them.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ pub(crate) struct RenderSettings<'t> {
     pub(crate) find_function: &'t dyn Fn(&str) -> Option<Function>,
 }
 
-/// Renders the template that the settings name. Returns the text, and the number of steps used.
+/// Renders the template named in the settings. Returns the text and the number of steps used.
 pub(crate) fn execute(setting: &RenderSettings<'_>, data: Val) -> (Result<String, ExecError>, usize) {
     let mut run = Executor {
         setting,
@@ -46,7 +46,7 @@ pub(crate) fn execute(setting: &RenderSettings<'_>, data: Val) -> (Result<String
     (ran.map(|_| run.text), taken)
 }
 
-/// A value, and a flag for values that Go stores as `interface {}`. The flag affects error messages.
+/// A value, with a flag if Go stores it as `interface {}`. The flag affects error messages.
 #[derive(Clone, Debug)]
 struct TypedValue {
     value: Val,
@@ -77,7 +77,7 @@ impl TypedValue {
     }
 }
 
-/// Reason why the execution of a list of nodes ended.
+/// Reason the execution of a list of nodes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Normal,
@@ -89,7 +89,7 @@ struct Executor<'s, 't> {
     setting: &'s RenderSettings<'t>,
     /// The template being executed.
     tree: String,
-    /// Byte offset in the template, and the node at that offset in text form.
+    /// Byte offset in the template, and the text of the node there.
     position: Option<(usize, String)>,
     variables: Vec<(String, TypedValue)>,
     text: String,
@@ -222,8 +222,7 @@ impl Executor<'_, '_> {
             Val::Absent | Val::Nil => Vec::new(),
             other => return self.fail(format!("range can't iterate over {}", format::format_plain(&other))),
         };
-        // A `continue` in the else branch of a range affects the enclosing loop, so the flow must be returned
-        // to that loop.
+        // A `continue` in the else branch of a range affects the enclosing loop, so return it to that loop.
         let mut flow = Flow::Normal;
         if items.is_empty() {
             // The loop variables keep the value of the range expression.
@@ -266,8 +265,8 @@ impl Executor<'_, '_> {
         Ok(flow)
     }
 
-    /// Executes the else branch of a range. A `break` in this branch only ends the branch, whereas a
-    /// `continue` continues the enclosing loop.
+    /// Executes the else branch of a range. A `break` ends only this branch, whereas a `continue` continues
+    /// the enclosing loop.
     fn execute_else(&mut self, dot: &TypedValue, branch: &Branch) -> ExecResult<Flow> {
         let Some(list) = &branch.otherwise else { return Ok(Flow::Normal) };
         let known = self.variables.len();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::quote::quote_string;
 use crate::value::Val;
 
-/// Maximum nesting depth of printed values. A limit is necessary because `set` can insert a map into itself.
+/// Maximum nesting depth of printed values. Needed because `set` can insert a map into itself.
 const MAX_NESTED: usize = 64;
 /// Smallest power of ten that the shortest form of a float writes with an exponent.
 const SHORTEST_LIMIT: i32 = 6;
@@ -71,7 +71,7 @@ pub(crate) fn float(value: f64) -> String {
     general(value, None)
 }
 
-/// Number of decimal places that are checked to detect a tie between two candidates.
+/// Number of decimal places checked to detect a tie between two candidates.
 const EXACT_DIGITS: usize = 60;
 
 /// Formats a nonnegative float with an exponent and the fewest digits that identify it, such as `1.5e3`. If
@@ -88,7 +88,7 @@ pub(crate) fn scientific(value: f64) -> String {
     if is_half && is_even && lower.parse() == Ok(value) { lower } else { written }
 }
 
-/// Returns the sign of a float, the fewest digits that identify it, and the power of ten of the first digit.
+/// Returns a float's sign, the fewest digits that identify it, and the power of ten of the first digit.
 fn shortest(value: f64) -> (bool, String, i32) {
     let scientific = scientific(value.abs());
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

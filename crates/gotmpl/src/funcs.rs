@@ -23,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 use crate::CustomFunction;
 use crate::value::Val;
 
-/// Inputs of a function call other than the arguments.
+/// Inputs of a function call besides its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     /// Current time in seconds since 1970, or `None` if the caller of the crate didn't set it.
@@ -117,7 +117,7 @@ fn by_name(tables: &[&'static [Builtin]]) -> HashMap<&'static str, &'static Buil
     tables.iter().flat_map(|table| table.iter()).map(|function| (function.name, function)).collect()
 }
 
-/// Finds a function by name. If both libraries define it, sprig's function takes precedence over Go's.
+/// Finds a function by name. If both libraries define it, sprig's takes precedence over Go's.
 pub(crate) fn find(name: &str, sprig: bool) -> Option<Function> {
     let of_sprig = sprig.then(|| SPRIG.get(name)).flatten();
     of_sprig.or_else(|| GO.get(name)).map(|function| Function::Builtin(function))
@@ -187,7 +187,7 @@ fn from(values: &[Val], index: usize) -> &[Val] {
     values.get(index..).unwrap_or_default()
 }
 
-/// Error message that Go returns for an operation on a nil value.
+/// Go's error message for an operation on a nil value.
 const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
 /// Converts a value to text. Strings are left unchanged, and other values are formatted like `%v`.
@@ -208,8 +208,7 @@ fn texts_of(value: &Val) -> Vec<String> {
     }
 }
 
-/// Returns an error if a string of `bytes` bytes would exceed the size limit. Called before the string is
-/// built.
+/// Fails if a string of `bytes` bytes would exceed the size limit. Called before the string is built.
 fn check_room(call: &Call, bytes: usize) -> Result<(), String> {
     if bytes > call.text_bytes_max {
         return Err(format!("the result would be longer than {} bytes", call.text_bytes_max));

@@ -1,4 +1,4 @@
-//! Lexer that is compatible with Go's `text/template/parse`.
+//! Lexer compatible with Go's `text/template/parse`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Bool,
-    /// A printable character that has a meaning only for the parser, such as a comma.
+    /// A printable character with a meaning only for the parser, such as a comma.
     Char,
     CharConstant,
     Assign,
@@ -179,8 +179,8 @@ impl<'t> Lexer<'t> {
         self.skip(rest.len() - rest.trim_start_matches(SPACES).len());
     }
 
-    /// Returns true if the next right delimiter trims the whitespace after the action, and false if it
-    /// doesn't. Returns `None` if the action doesn't end here.
+    /// Returns true if the next right delimiter trims the whitespace after the action, false if it doesn't,
+    /// and `None` if the action doesn't end here.
     fn right_delimiter(&self) -> Option<bool> {
         let rest = self.rest();
         if rest.starts_with(RIGHT) {
@@ -301,7 +301,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Returns an error if the character at offset `bytes` can't follow a name.
+    /// Fails if the character at offset `bytes` can't follow a name.
     fn check_end(&self, bytes: usize) -> LexResult {
         let rest = self.rest().get(bytes..).unwrap_or_default();
         match rest.chars().next() {
@@ -315,7 +315,7 @@ impl<'t> Lexer<'t> {
         let rest = self.rest();
         let bytes = number_bytes(rest);
         let next = |at: usize| rest.get(at..).and_then(|rest| rest.chars().next());
-        // Two numbers that are joined by a sign form a complex number, which this crate doesn't support.
+        // Two numbers joined by a sign form a complex number, which this crate doesn't support.
         let is_sum = matches!(next(bytes), Some('+' | '-'));
         let end = if is_sum { bytes + number_bytes(rest.get(bytes..).unwrap_or_default()) } else { bytes };
         let letter = next(end).filter(|letter| is_name(*letter));

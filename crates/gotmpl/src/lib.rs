@@ -45,7 +45,7 @@ mod zone;
 /// Maximum nesting depth of constructs and parentheses.
 const MAX_DEPTH: usize = 200;
 
-/// Behavior if a map doesn't have a key. Corresponds to Go's `missingkey` option.
+/// Behavior for missing map keys, like Go's `missingkey` option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
     /// Prints `<no value>` (`missingkey=default` or `missingkey=invalid`).
@@ -96,7 +96,7 @@ impl Default for Limits {
     }
 }
 
-/// A syntax error with the same message as in Go.
+/// A syntax error, with Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("template: {template}:{line}: {message}")]
 pub struct ParseError {
@@ -108,7 +108,7 @@ pub struct ParseError {
     pub message: String,
 }
 
-/// A rendering error with the same message as in Go.
+/// A rendering error, with Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExecError {

@@ -38,7 +38,7 @@ pub(crate) struct Pipe {
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
     pub(crate) offset: usize,
-    /// Operands. There is always at least one operand.
+    /// Operands, at least one.
     pub(crate) operands: Vec<Operand>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum OperandKind {
     Nil,
     Bool(bool),
     Number(Number),
-    /// A string, and the string literal as written in the template.
+    /// A string, and its literal as written in the template.
     Text(Rc<str>, String),
     Identifier(String),
     /// Fields of dot, outermost first.
@@ -67,7 +67,7 @@ pub(crate) enum OperandKind {
     Pipe(Box<Pipe>),
 }
 
-/// A number literal as written in the template, and its value in each numeric type that can represent it.
+/// A number literal as written in the template, with its value in each numeric type that can represent it.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
     pub(crate) text: String,

@@ -41,10 +41,10 @@ fn is_empty(list: &[Node]) -> bool {
 struct Parser<'t> {
     name: &'t str,
     tokens: Vec<Token<'t>>,
-    /// Error message of the lexer for the text after the last token.
+    /// Lexer error for the text after the last token.
     error: Option<String>,
     next: usize,
-    /// Number of tokens inspected. Go reports errors at the line of the last inspected token.
+    /// Number of tokens inspected. Go reports errors at the line of the last one.
     tokens_read: Cell<usize>,
     variables: Vec<String>,
     is_function: &'t dyn Fn(&str) -> bool,

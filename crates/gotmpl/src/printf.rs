@@ -9,8 +9,7 @@ use crate::value::Val;
 mod directive;
 mod floats;
 
-/// Maximum number in a format string. The maximum also applies to widths and precisions that are passed as
-/// arguments.
+/// Maximum number in a format string. Also applies to widths and precisions passed as arguments.
 const NUMBER_MAX: usize = 1_000_000;
 
 /// Formats arguments. Returns an error if the result would be longer than `room` bytes.
@@ -55,7 +54,7 @@ struct Printer<'f> {
     arguments: &'f [Val],
     /// Index of the next argument.
     next: usize,
-    /// True if a directive has selected an argument by its index. Unused arguments are then not reported.
+    /// True if a directive has selected an argument by index. Unused arguments are then not reported.
     is_indexed: bool,
     /// True if all indexes in the current directive refer to existing arguments.
     has_valid_indexes: bool,
@@ -173,7 +172,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Reads the width or precision for a `*` from an argument. Returns the number, and true if the number is
+    /// Reads the width or precision for a `*` from an argument. Returns the number, and true if it is
     /// negative.
     fn read_number_argument(&mut self, text: &mut String, bad: &str) -> (Option<usize>, bool) {
         let value = self.arguments.get(self.next);

@@ -113,7 +113,7 @@ fn compare_prerelease(left: &str, right: &str) -> Ordering {
 struct Comparison {
     operator: &'static str,
     version: Version,
-    /// Number of components that are specified.
+    /// Number of specified components.
     component_count: usize,
 }
 
@@ -213,8 +213,8 @@ impl Comparison {
         }
     }
 
-    /// Returns true if the version has the same first `numbers` components as the constraint's version, and
-    /// isn't lower.
+    /// Returns true if the version agrees with the constraint's in the first `numbers` components and isn't
+    /// lower.
     fn is_within(&self, version: &Version, numbers: usize) -> bool {
         let own = [self.version.major, self.version.minor, self.version.patch];
         let others = [version.major, version.minor, version.patch];
@@ -222,7 +222,7 @@ impl Comparison {
             && version.compare(&self.version) != Ordering::Less
     }
 
-    /// Implements the `^` operator, which requires that the first nonzero component is equal.
+    /// Implements the `^` operator: the first nonzero component must be equal.
     fn matches_caret(&self, version: &Version) -> bool {
         let same = match (self.version.major, self.version.minor, self.component_count) {
             (_, _, 0) => 0,

@@ -294,7 +294,7 @@ fn short_name(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// Layout elements. If an element is a prefix of another, the longer element comes first.
+/// Layout elements. Longer elements come before their own prefixes.
 const PARTS: [&str; 33] = [
     "January",
     "Jan",

@@ -34,15 +34,14 @@ pub(crate) enum Val {
     Version(Rc<Version>),
 }
 
-/// Declared element type of a Go list or map, which appears in type names and error messages.
+/// Declared element type of a Go list or map, as shown in type names and error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elem {
     Any,
     Str,
     Int,
     List,
-    /// An element type of `interface {}` in a list that is nil in Go. The list is empty, and its JSON is
-    /// null.
+    /// `interface {}` elements in a list that is nil in Go. The list is empty, and its JSON is null.
     NilAny,
     NilStr,
 }
@@ -53,7 +52,7 @@ pub(crate) struct List {
     pub(crate) items: Rc<Vec<Val>>,
 }
 
-/// A map that several values can share. If `set` or `unset` changes the map, all of these values change.
+/// A map that several values can share. `set` and `unset` change it for all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     pub(crate) elem: Elem,
@@ -138,14 +137,14 @@ impl Val {
         Self::List(List { elem: Elem::Str, items: Rc::new(items) })
     }
 
-    /// Creates a list of strings. If the list is empty, it is nil in Go.
+    /// Creates a list of strings, which is nil in Go if empty.
     pub(crate) fn strings_or_nil<T: Into<Rc<str>>>(items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<Self> = items.into_iter().map(Self::str).collect();
         let elem = if items.is_empty() { Elem::NilStr } else { Elem::Str };
         Self::List(List { elem, items: Rc::new(items) })
     }
 
-    /// Creates a list of `interface {}` elements. If the list is empty, it is nil in Go.
+    /// Creates a list of `interface {}` elements, which is nil in Go if empty.
     pub(crate) fn list_or_nil(items: Vec<Self>) -> Self {
         let elem = if items.is_empty() { Elem::NilAny } else { Elem::Any };
         Self::List(List { elem, items: Rc::new(items) })

@@ -1,5 +1,5 @@
-//! Time zones, from a database that is embedded in the binary. Templates therefore produce the same result on
-//! every machine.
+//! Time zones, from a database embedded in the binary, so that templates produce the same result on every
+//! machine.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -6,7 +6,7 @@ use tidegate_model::parse_duration;
 
 use crate::cel::Expressions;
 
-/// Returns the problems in an object's health annotations, as codes and messages that say how to fix them.
+/// Returns the problems in an object's health annotations, as codes and messages with a remedy.
 pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if let Some(request) = object.annotation(HEALTH_CONVENTION)

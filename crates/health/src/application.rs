@@ -5,8 +5,8 @@ use tidegate_model::{HealthStatus, Object};
 
 use crate::verdict::worst_status;
 
-/// Returns the health of an application: the worst health of its live objects. Objects without a health
-/// status, and those excluded by an annotation, are ignored.
+/// Returns the health of an application: the worst health of its live objects. Ignores objects without a
+/// health status and those excluded by an annotation.
 pub fn application_health<'o>(
     judged: impl IntoIterator<Item = (&'o Object, Option<HealthStatus>)>,
 ) -> HealthStatus {
@@ -24,7 +24,7 @@ fn counts_for_application(object: &Object, status: HealthStatus) -> bool {
     object.annotation(IGNORE_HEALTHCHECK) != Some("true") && !is_hook(object) && !(is_child && tells_nothing)
 }
 
-/// Returns true for hooks, including those that are skipped.
+/// Returns true for hooks, including skipped ones.
 pub(crate) fn is_hook(object: &Object) -> bool {
     object.annotation(HOOK).is_some()
         || object.annotation(HELM_HOOK).is_some_and(|hook| hook != "crd-install")

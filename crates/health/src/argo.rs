@@ -48,7 +48,7 @@ pub(crate) fn rollout(object: &Object) -> Verdict {
     }
 }
 
-/// Returns the health of a Rollout whose controller is older than 1.0.
+/// Returns the health of a Rollout from a controller before 1.0.
 fn rollout_without_phase(node: Node<'_>, conditions: &[Condition<'_>]) -> Verdict {
     let ended = ["RolloutAborted", "ProgressDeadlineExceeded"];
     if let Some(failed) = conditions
@@ -93,8 +93,8 @@ fn rollout_without_phase(node: Node<'_>, conditions: &[Condition<'_>]) -> Verdic
     healthy(format!("{available} of {wanted} replicas available"))
 }
 
-/// Returns true if the controller hasn't observed the newest version of the workload that serves as the
-/// Rollout's template. It writes the observed generation as a string.
+/// Returns true if the controller hasn't observed the newest version of the workload behind the Rollout's
+/// template. It writes the observed generation as a string.
 fn workload_not_observed(object: &Object, node: Node<'_>) -> Result<bool, HealthError> {
     let Some(generation) = object.annotation("rollout.argoproj.io/workload-generation") else {
         return Ok(false);

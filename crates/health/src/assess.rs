@@ -1,10 +1,10 @@
-//! Health of objects without any user rules.
+//! Health of objects without user rules.
 
 use tidegate_model::{Gvk, Health, Object, Observation, Timestamp};
 
 use crate::{HealthError, HealthRules, layers};
 
-/// Stands in for the time if the caller has no clock. Scripts see this time, and grace periods never end.
+/// Placeholder for the time if the caller has no clock. Scripts see this time, and grace periods never end.
 const UNKNOWN_TIME: Timestamp = Timestamp::from_millis(0);
 
 /// Returns an object's health by the built-in rules, as if its grace period never ended. Equivalent to

@@ -7,10 +7,10 @@ use crate::HealthError;
 use crate::fields::{Condition, Node};
 use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version};
 
-/// Holds the conditions in `autoscaling/v1`, whose status doesn't have any.
+/// Annotation for the conditions in `autoscaling/v1`, which has none in its status.
 const CONDITIONS_V1: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-/// Pairs of a condition type and a reason, each meaning that scaling doesn't work, whatever the condition's
+/// Pairs of a condition type and a reason that mean that scaling doesn't work, whatever the condition's
 /// status.
 const FAILURES: [(&str, &str); 8] = [
     ("AbleToScale", "FailedGetScale"),
@@ -28,7 +28,7 @@ pub(crate) fn conditions_v1(object: &Object) -> Option<Value> {
     serde_json::from_str(object.annotation(CONDITIONS_V1)?).ok()
 }
 
-/// Returns true if the autoscaler is failing for a reason that has nothing to do with metrics.
+/// Returns true if the autoscaler is failing for a reason unrelated to metrics.
 pub(crate) fn is_invalid(object: &Object) -> bool {
     let of_v1 = conditions_v1(object);
     let conditions = object.pointer("/status/conditions").into_iter().chain(&of_v1);

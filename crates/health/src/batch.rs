@@ -6,11 +6,11 @@ use crate::HealthError;
 use crate::fields::Node;
 use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version, suspended};
 
-/// Returns the health of a Job, going by its conditions.
+/// Returns the health of a Job, based on its conditions.
 ///
 /// `Failed` and `Complete` count whatever their status, because the controller sets each of them once and
-/// never resets it. `Suspended` counts only while `True`, because it becomes `False` when a suspended Job is
-/// resumed. (Argo CD takes a resumed Job for complete while it is still running, so its gate opens too
+/// never resets it. `Suspended` counts only while `True`, because it becomes `False` when a suspended Job
+/// resumes. (Argo CD treats a resumed Job as complete while it is still running, so its gate opens too
 /// early.)
 pub(crate) fn job(object: &Object) -> Verdict {
     require_version(object, &["v1"], "batch/v1")?;
@@ -38,7 +38,7 @@ pub(crate) fn job(object: &Object) -> Verdict {
     progressing(waiting)
 }
 
-/// Returns the health of a CronJob, going by its last finished run.
+/// Returns the health of a CronJob, based on its last finished run.
 pub(crate) fn cron_job(object: &Object) -> Verdict {
     let node = Node::for_object(object);
     if node.boolean("spec.suspend")? {

@@ -25,9 +25,9 @@ const FILES: [(&str, &str); 6] = [
 #[derive(Debug, Default)]
 struct RuleTable {
     rows: Vec<HealthRow>,
-    /// Maps exact kinds to indexes into `rows`.
+    /// Indexes into `rows`, by exact kind.
     exact_kinds: BTreeMap<String, usize>,
-    /// Patterns, in file order, because the first match wins.
+    /// Patterns in file order: the first match wins.
     patterns: Vec<(String, usize)>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn table_texts() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(_, text)| *text)
 }
 
-/// A kind in the table.
+/// Kind in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltInKind {
     /// `group/Kind`, where `*` matches any text.

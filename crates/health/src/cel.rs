@@ -1,9 +1,9 @@
-//! User rules written as CEL expressions, as in Flux, which define when an object is current, in progress or
+//! User rules written as CEL expressions, as in Flux. They define when an object is current, in progress or
 //! failed.
 //!
-//! Tidegate supports as much of CEL as such expressions typically use: fields, operators, macros, strings and
-//! optional fields. The number of steps is limited. Expressions can't read a clock, and their only types are
-//! those of JSON.
+//! Tidegate supports the subset of CEL that such expressions typically use: fields, operators, macros,
+//! strings and optional fields. The number of steps is limited. Expressions can't read a clock, and their
+//! only types are those of JSON.
 
 mod budget;
 mod condition;
@@ -38,8 +38,8 @@ pub const EXPRESSIONS_KEY_PREFIX: &str = "tidegate.health.";
 const USUAL_NAMES: [&str; 10] =
     ["self", "apiVersion", "kind", "metadata", "spec", "status", "data", "type", "rules", "parameters"];
 
-/// A rule made up of expressions. If it is invalid, it still applies to its kind, whose objects' health is
-/// then Unknown.
+/// Rule made up of expressions. An invalid rule still applies to its kind, and its objects' health is
+/// Unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expressions {
     target: String,
@@ -82,7 +82,7 @@ impl Expressions {
             .any(|name| object.annotation(name).is_some())
     }
 
-    /// Returns the rule contained in an object's annotations.
+    /// Returns the rule in an object's annotations.
     pub(crate) fn from_annotations(object: &Object) -> Option<Self> {
         if !Self::is_annotated(object) {
             return None;
@@ -114,7 +114,7 @@ impl Expressions {
         self.error_reason().map(|reason| format!("{}: {reason}; fix the expression", self.name))
     }
 
-    /// Returns the reason why the rule is invalid.
+    /// Returns the reason the rule is invalid, without its origin.
     pub(crate) fn error_reason(&self) -> Option<&str> {
         self.parsed.as_ref().err().map(String::as_str)
     }
@@ -133,8 +133,8 @@ impl Expressions {
         named.into_iter().flat_map(doubts).collect()
     }
 
-    /// Evaluates the expressions for an object. If its status is outdated, it is Progressing. Otherwise, the
-    /// first true expression wins, in the order `inProgress`, `failed`, `current`. An expression that uses an
+    /// Evaluates the expressions for an object. An object with an outdated status is Progressing. Otherwise,
+    /// the first true expression wins, in the order `inProgress`, `failed`, `current`. An expression with an
     /// absent field is false.
     pub(crate) fn assess(&self, object: &Object) -> Verdict {
         let parsed = self
@@ -188,7 +188,7 @@ fn parse_expressions(source: &Json) -> Result<ParsedExpressions, String> {
     })
 }
 
-/// Returns the controller's message, if there is one.
+/// Returns the controller's message, or a default text that names the true expression.
 fn controller_message(object: &Object, name: &str) -> String {
     let conditions = object.pointer("/status/conditions").and_then(Json::as_array);
     let ready =

@@ -1,4 +1,4 @@
-//! Kinds whose rules are written as functions.
+//! Kinds with rules written as functions.
 
 use tidegate_model::Object;
 
@@ -7,8 +7,8 @@ use crate::{api_extensions, argo, autoscaling, batch, disruption_budget, network
 
 pub(crate) type RuleFunction = fn(&Object) -> Verdict;
 
-/// Returns the rule for a kind whose health takes code, because it counts or compares in a special way. The
-/// rules for custom resources are written as data.
+/// Returns the rule for a kind with health logic that takes code, because it counts or compares in a special
+/// way. The rules for custom resources are written as data.
 pub(crate) fn code_rule(group: &str, kind: &str) -> Option<RuleFunction> {
     let rule: RuleFunction = match (group, kind) {
         ("apps", "Deployment") => workloads::deployment,

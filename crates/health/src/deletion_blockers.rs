@@ -1,12 +1,12 @@
-//! Finalizers, dependents and whatever else blocks a deletion.
+//! Blockers of a deletion, such as finalizers and dependents.
 
 use serde_json::Value;
 use tidegate_model::{Gvk, Object};
 
 use crate::text::{MESSAGE_BYTES_MAX, shorten};
 
-/// Describes what is blocking an object's deletion, as a phrase that follows "waits for". Empty if the reason
-/// is unknown or the object isn't being deleted.
+/// Describes the blockers of an object's deletion, as a phrase after "waits for". Empty if the reason is
+/// unknown or the object isn't being deleted.
 pub fn deletion_blockers(object: &Object) -> String {
     if !object.is_deleting() {
         return String::new();
@@ -29,7 +29,7 @@ pub fn deletion_blockers(object: &Object) -> String {
     shorten(kept.join(" and "), MESSAGE_BYTES_MAX)
 }
 
-/// Returns true if the status of this kind's objects tells what is blocking a deletion.
+/// Returns true if this kind's status names the blockers of a deletion.
 pub fn has_deletion_status(gvk: &Gvk) -> bool {
     is_namespace(&gvk.group, &gvk.kind)
 }
@@ -47,7 +47,7 @@ fn describe_garbage_collection(finalizer: &str) -> Option<&'static str> {
     }
 }
 
-/// Describes what is left in a namespace, in the words of the namespace controller.
+/// Describes the remaining content of a namespace, in the words of the namespace controller.
 fn remaining_content(namespace: &Object) -> String {
     let conditions = namespace.pointer("/status/conditions").and_then(Value::as_array);
     let text = |condition: &Value, field: &str| {

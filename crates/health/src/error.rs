@@ -1,6 +1,6 @@
 use tidegate_model::{Gvk, Health, HealthStatus};
 
-/// The reason an object's health can't be determined.
+/// Reason why an object's health can't be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HealthError {
     /// The kind has a rule, but not for this version.
@@ -52,12 +52,12 @@ pub enum HealthError {
     /// A health expression did not return a boolean.
     #[error("health expression {expression} failed: {reason}")]
     Expression {
-        /// The expression and its origin.
+        /// Expression and its origin.
         expression: String,
-        /// Reason why there is no boolean.
+        /// Reason why it didn't return a boolean.
         reason: String,
     },
-    /// A health script failed while it was running.
+    /// A health script failed while running.
     #[error("health script failed: {reason}")]
     Script {
         /// Origin of the script.
@@ -88,7 +88,7 @@ pub enum HealthError {
     ScriptResult {
         /// Origin of the script.
         script: String,
-        /// Result returned by the script.
+        /// Result of the script.
         found: String,
     },
     /// A health script returned nothing or an empty table, so there is no health.
@@ -102,8 +102,7 @@ pub enum HealthError {
 /// Converts an error to a health with the error as its message: [`HealthStatus::Missing`] for
 /// [`HealthError::NoStatus`], and [`HealthStatus::Unknown`] for all others.
 ///
-/// As in Argo CD, operations wait for a resource whose health is Missing, whereas a hook is done once it has
-/// been created.
+/// As in Argo CD, operations wait for a Missing resource, whereas a hook is done once it is created.
 impl From<HealthError> for Health {
     fn from(error: HealthError) -> Self {
         let status = match error {

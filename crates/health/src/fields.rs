@@ -8,7 +8,7 @@ use tidegate_model::{Object, describe_json_type};
 
 use crate::HealthError;
 
-/// A part of an object, whose fields are read by paths such as `status.loadBalancer.ingress`.
+/// Part of an object. Its fields are read by paths such as `status.loadBalancer.ingress`.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     value: &'a Value,
@@ -52,13 +52,13 @@ impl<'a> Node<'a> {
         Ok(self.find(path)?.is_some())
     }
 
-    /// Returns a string. Empty if the field isn't set.
+    /// Returns a string, empty if the field isn't set.
     pub(crate) fn text(self, path: &'static str) -> Result<&'a str, HealthError> {
         let Some(value) = self.find(path)? else { return Ok("") };
         value.as_str().ok_or_else(|| self.wrong_type(path, "a string", value))
     }
 
-    /// Returns a boolean. False if the field isn't set.
+    /// Returns a boolean, false if the field isn't set.
     pub(crate) fn boolean(self, path: &'static str) -> Result<bool, HealthError> {
         let Some(value) = self.find(path)? else { return Ok(false) };
         value.as_bool().ok_or_else(|| self.wrong_type(path, "a boolean", value))
@@ -70,12 +70,12 @@ impl<'a> Node<'a> {
         value.as_i64().map(Some).ok_or_else(|| self.wrong_type(path, "a whole number", value))
     }
 
-    /// Returns an integer. 0 if the field isn't set.
+    /// Returns an integer, 0 if the field isn't set.
     pub(crate) fn count(self, path: &'static str) -> Result<i64, HealthError> {
         Ok(self.integer(path)?.unwrap_or(0))
     }
 
-    /// Returns the entries of a list. Empty if the field isn't set.
+    /// Returns the entries of a list, empty if the field isn't set.
     pub(crate) fn list(
         self,
         path: &'static str,

@@ -1,4 +1,4 @@
-//! Generation that an object's status refers to.
+//! Generation in an object's status.
 
 use serde_json::Value;
 use tidegate_model::Object;

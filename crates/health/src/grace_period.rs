@@ -25,7 +25,7 @@ pub(crate) fn has_grace_period(object: &Object) -> bool {
 
 /// Changes Degraded to Progressing during the grace period, and returns the end of the period if known.
 ///
-/// The period begins when the object is created, its spec changes or the failing condition changes, whichever
+/// The period starts when the object is created, its spec changes or the failing condition changes, whichever
 /// comes last. If none of these times is known, the object hasn't been created yet.
 pub(crate) fn apply_grace_period(object: &Object, health: &mut Health, now: Timestamp) -> Option<Timestamp> {
     let period = object

@@ -1,17 +1,17 @@
-//! Identity of a set of rules. It covers everything that affects an object's health, apart from the object
-//! itself and the time.
+//! Identity of a set of rules. It covers everything that affects an object's health, except the object itself
+//! and the time.
 
 use serde_json::Value as Json;
 
 use crate::{HealthRules, ScriptError, UserRule, builtin};
 
-/// Version of the built-in rules that are written as code. Bump it whenever their results change. The rules
-/// that are written as data are part of the identity themselves.
+/// Version of the built-in rules written as code. Bump it whenever their results change. Rules written as
+/// data are part of the identity themselves.
 const CODE_RULES_VERSION: u64 = 3;
 
 impl HealthRules {
     /// Feeds the parts of the identity to a hash function, in a fixed order. Rules with the same parts return
-    /// the same results. Their origin and order are not part of the identity.
+    /// the same results. Their origin and order don't count.
     pub fn visit_identity(&self, part: &mut dyn FnMut(&[u8])) {
         part(b"tidegate health rules");
         part(&CODE_RULES_VERSION.to_be_bytes());

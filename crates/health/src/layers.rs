@@ -11,7 +11,7 @@ use crate::text::{MESSAGE_BYTES_MAX, shorten};
 use crate::verdict::{Verdict, progressing};
 use crate::{HealthError, generation, grace_period};
 
-/// Origin of the rule that applies to an object.
+/// Origin of the rule for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// Rule defined by the user.
@@ -41,9 +41,9 @@ pub(crate) struct LayeredHealth {
     generation: Option<i64>,
     /// True if the convention applies but couldn't determine the health.
     is_undetermined: bool,
-    /// True if the object is Degraded only after the grace period.
+    /// True if the object turns Degraded only after the grace period.
     has_grace_period: bool,
-    /// The time at which the health changes even if the object doesn't.
+    /// Time when the health changes even if the object doesn't.
     pub changes_at: Option<Timestamp>,
 }
 
@@ -53,8 +53,8 @@ impl LayeredHealth {
     }
 }
 
-/// Returns the layer that applies to a kind without a user rule, or `None` if the table says that the kind
-/// has no health status.
+/// Returns the layer for a kind without a user rule, or `None` if the table says that the kind has no health
+/// status.
 pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option<Layer> {
     if code_rule(group, kind).is_some() {
         return Some(Layer::BuiltIn);
@@ -125,15 +125,15 @@ fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth
 
 /// Returns the evidence that the object's status is about the newest spec.
 ///
-/// - For kinds whose controllers always write the observed generation: that generation, or 0 if it hasn't
-///   been written yet.
-/// - For kinds whose status is about the whole object rather than a version of its spec: identity. For
-///   example, a Job runs only one template, and a claim is bound only once.
+/// - For kinds with controllers that always write the observed generation: that generation, or 0 if it is
+///   missing.
+/// - For kinds with a status about the whole object rather than a version of its spec: identity. For example,
+///   a Job runs only one template, and a claim is bound only once.
 /// - For all other kinds: the generation if the status has it, or identity if the object has only ever had
 ///   one spec (generation 1). Otherwise there is no evidence, so operations just wait for some time.
 ///
-/// The evidence tells whether a health result can be *trusted*. A kind without a health rule has no result to
-/// trust; the value is then meaningless, and gates must not wait for it.
+/// The evidence shows whether a health result can be *trusted*. Without a health rule, there is no result to
+/// trust: the value is meaningless, and gates must not wait for it.
 pub fn evidence(object: &Object) -> Evidence {
     evidence_for_condition(object, None)
 }

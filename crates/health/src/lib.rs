@@ -1,5 +1,5 @@
-//! Health of Kubernetes objects, with a rule for each kind. There are three layers of rules, of which the
-//! first with a rule for an object wins:
+//! Health of Kubernetes objects, with a rule for each kind. There are three layers of rules, and the first
+//! layer with a rule for an object wins:
 //!
 //! 1. rules defined by the user ([`HealthRules`]);
 //! 2. built-in rules: functions for Kubernetes' own kinds, and a table of data for custom resources
@@ -13,13 +13,13 @@
 //! ```
 //!
 //! - The rules for built-in kinds, their statuses, and the messages that users' tools match are the same as
-//!   in Argo CD. Where Argo CD has no message, or one that says little, Tidegate's describes the object's
-//!   progress, because users read it in `tidegate explain`.
+//!   in Argo CD. Where Argo CD has no helpful message, Tidegate describes the object's progress, because
+//!   users read it in `tidegate explain`.
 //! - Health scripts written for Argo CD run unchanged, in a sandbox with step and memory limits.
-//! - A built-in result always has a message, so that it always replaces an earlier one
-//!   (`1 of 3 replicas available`).
-//! - This crate never reads a clock, performs I/O or panics, whatever is in an object. A field of the wrong
-//!   type is a [`HealthError`] with the path of the field.
+//! - A built-in result always has a message, so that it replaces an earlier one (`1 of 3 replicas
+//!   available`).
+//! - This crate never reads a clock, performs I/O or panics, whatever an object contains. A field of the
+//!   wrong type is a [`HealthError`] with the path of the field.
 //!
 //! Files: each family of Kubernetes' own kinds has a file, and `code_rules.rs` lists these kinds.
 //! `builtin/rows/` has a line for each custom resource, `lua/` runs scripts, and `cel/` evaluates

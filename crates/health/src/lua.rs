@@ -9,10 +9,10 @@
 //! ```
 //!
 //! The interpreter is Lua 5.2, the first version with `goto`. `dialect` and the prelude bring back the
-//! behavior that scripts for 5.1 expect.
+//! behavior that 5.1 scripts expect.
 //!
-//! Each run has a Lua state of its own, so runs can't affect each other. The result depends only on the
-//! object, the time and the script. Scripts can't read a clock.
+//! Each run has its own Lua state, so runs can't affect each other. The result depends only on the object,
+//! the time and the script. Scripts can't read a clock.
 
 mod budget;
 mod calendar;
@@ -32,10 +32,10 @@ use crate::HealthError;
 use crate::verdict::Verdict;
 use budget::Budget;
 
-/// Maximum length in bytes of an error that is stored.
+/// Maximum length of a stored error in bytes.
 const REASON_BYTES_MAX: usize = 1_024;
 
-/// Compiles a script without running it, and returns its syntax error, if any.
+/// Compiles a script without running it. Returns its syntax error, if any.
 pub(crate) fn check_syntax(name: &str, text: &str) -> Result<(), String> {
     let lua = Lua::new_with(StdLib::NONE, LuaOptions::new()).map_err(|error| error_reason(&error))?;
     compile_script(&lua, name, text).map(|_| ()).map_err(|error| error_reason(&error))
@@ -78,7 +78,7 @@ fn create_sandbox(budget: &Rc<Budget>, object: &Object, now: Timestamp) -> mlua:
 }
 
 fn compile_script(lua: &Lua, name: &str, text: &str) -> mlua::Result<Function> {
-    // This prefix makes Lua show the chunk name as it is.
+    // This prefix makes Lua show the chunk name verbatim.
     lua.load(dialect::translated(text).as_ref())
         .set_name(format!("={name}"))
         .set_mode(ChunkMode::Text)

@@ -49,7 +49,7 @@ fn running_pod(node: Node<'_>, policy: &str, message: &str) -> Verdict {
     }
 }
 
-/// Returns the messages of containers that are waiting because of an error, leaving out init containers.
+/// Returns the messages of containers that are waiting because of an error, ignoring init containers.
 fn stuck_containers(node: Node<'_>) -> Result<Vec<&str>, HealthError> {
     let mut messages = Vec::new();
     for container in node.list("status.containerStatuses")? {

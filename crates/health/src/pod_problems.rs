@@ -1,5 +1,5 @@
-//! Reasons workloads are unhealthy, derived from their pods: a short sentence for users. Decisions are never
-//! based on them.
+//! Reasons for unhealthy workloads, derived from their pods: a short sentence for users, never the basis of a
+//! decision.
 
 use serde_json::Value;
 use tidegate_model::{Gvk, Object};
@@ -32,19 +32,19 @@ enum ProblemSeverity {
 /// Problem with a pod.
 struct PodProblem {
     severity: ProblemSeverity,
-    /// Number of restarts. Of several equally severe problems, the one with the most restarts is reported.
+    /// Number of restarts. Among equally severe problems, the most restarts win.
     restarts: i64,
     pod: String,
     sentence: String,
 }
 
 /// Returns a short sentence about an unhealthy workload: the reason its pods can't be created (such as a
-/// quota), or the problem with those it has.
+/// quota), or the problem with its existing pods.
 pub fn workload_reason(workload: &Object, pods: &[Object]) -> Option<String> {
     replica_failure(workload).or_else(|| pods_reason(pods))
 }
 
-/// Returns the message of a workload whose pods the API server rejects.
+/// Returns the message of a workload if the API server rejects its pods.
 fn replica_failure(workload: &Object) -> Option<String> {
     let conditions = workload.pointer("/status/conditions")?.as_array()?;
     let failure = conditions
@@ -54,11 +54,10 @@ fn replica_failure(workload: &Object) -> Option<String> {
     words("message").or_else(|| words("reason")).map(|text| shorten_sentence(text.to_owned()))
 }
 
-/// Returns a short sentence about a workload's unhealthy pods:
-/// `api-7f is crash-looping (exit 1, restarted 4 times); 2 more pods are unhealthy`. Returns `None` if there
-/// are no problems, or if the pods are just starting.
+/// Returns a short sentence about a workload's unhealthy pods: `api-7f is crash-looping (exit 1, restarted 4
+/// times); 2 more pods are unhealthy`. Returns `None` without problems, or if the pods are just starting.
 ///
-/// Fields of the wrong type are ignored, because the sentence is only a hint, not a health result.
+/// Ignores fields of the wrong type, because the sentence is only a hint, not a health result.
 pub fn pods_reason(pods: &[Object]) -> Option<String> {
     let mut troubles: Vec<PodProblem> = pods.iter().filter_map(pod_problem).collect();
     troubles.sort_by(|a, b| (b.severity, b.restarts, &a.pod).cmp(&(a.severity, a.restarts, &b.pod)));
@@ -97,7 +96,7 @@ fn pod_problem(pod: &Object) -> Option<PodProblem> {
     Some(PodProblem { severity: rank, restarts, pod: pod.name().to_owned(), sentence })
 }
 
-/// Returns a pod's problem that isn't caused by any of its containers.
+/// Returns a pod's problem that isn't caused by one of its containers.
 fn pod_level_problem(pod: &Object) -> Option<(ProblemSeverity, String)> {
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let condition = |kind: &str| {

@@ -28,7 +28,7 @@ struct UserRules {
     patterns: BTreeMap<String, UserRule>,
 }
 
-/// A rule defined by the user.
+/// Rule defined by the user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UserRule {
     /// A Lua script.
@@ -54,7 +54,7 @@ impl UserRule {
         }
     }
 
-    /// Returns the reason why the rule is invalid.
+    /// Returns the reason the rule is invalid.
     pub fn error(&self) -> Option<String> {
         match self {
             Self::Script(script) => script.error().map(ToString::to_string),
@@ -74,7 +74,7 @@ impl UserRule {
 }
 
 impl HealthRules {
-    /// Creates a set of rules without user rules.
+    /// Creates a set of only built-in rules.
     pub fn built_in() -> Self {
         Self::default()
     }
@@ -103,8 +103,8 @@ impl HealthRules {
         Ok(Self { user: Arc::new(own), ..Self::default() })
     }
 
-    /// Like [`Self::with_rules`], but for independent rules: if two of them have the same kind or pattern,
-    /// only the matching objects are affected, whose health becomes Unknown.
+    /// Works like [`Self::with_rules`], but for independent rules: two rules with the same kind or pattern
+    /// affect only the matching objects, which become Unknown.
     pub fn with_rules_lenient(rules: impl IntoIterator<Item = UserRule>) -> Self {
         let mut by_target: BTreeMap<String, UserRule> = BTreeMap::new();
         for rule in rules {
@@ -134,7 +134,7 @@ impl HealthRules {
         !self.is_convention_disabled
     }
 
-    /// Returns the user rules, those for exact kinds first.
+    /// Returns the user rules, starting with those for exact kinds.
     pub fn user_rules(&self) -> impl Iterator<Item = &UserRule> {
         self.user.exact.values().chain(self.user.patterns.values())
     }
@@ -164,7 +164,7 @@ impl HealthRules {
         self.user.exact.get(&key).or_else(|| self.user.patterns.values().find(means))
     }
 
-    /// Returns the user script that applies to a kind, if any.
+    /// Returns the user script for a kind, if any.
     pub fn script(&self, group: &str, kind: &str) -> Option<&Script> {
         match self.user_rule(group, kind)? {
             UserRule::Script(script) => Some(script),
@@ -188,7 +188,7 @@ impl HealthRules {
         Expressions::is_annotated(object)
     }
 
-    /// Returns the layer that applies to an object, or `None` if there is no health status to wait for.
+    /// Returns the layer that applies to an object, or `None` without a health status to wait for.
     pub fn layer(&self, object: &Object) -> Option<Layer> {
         if self.user_rule(object.group(), object.kind()).is_some() || Expressions::is_annotated(object) {
             return Some(Layer::User);
@@ -197,7 +197,7 @@ impl HealthRules {
         layers::layer_of_kind(object.group(), object.kind(), convention)
     }
 
-    /// Describes the rule that applies to an object. `None` if there is no health status to wait for.
+    /// Describes the rule that applies to an object, or returns `None` without a health status to wait for.
     pub fn rule_for(&self, object: &Object) -> Option<String> {
         let (group, kind) = (object.group(), object.kind());
         match self.layer(object)? {
@@ -208,7 +208,7 @@ impl HealthRules {
         }
     }
 
-    /// Describes the rule that applies to a kind, leaving annotations aside.
+    /// Describes the rule that applies to a kind, ignoring annotations.
     pub fn rule_for_kind(&self, gvk: &Gvk) -> Option<String> {
         let (group, kind) = (gvk.group.as_str(), gvk.kind.as_str());
         match self.user_rule(group, kind) {
@@ -231,21 +231,19 @@ impl HealthRules {
         })
     }
 
-    /// Returns the health of an object at the time `now`, which scripts can read and by which grace periods
-    /// end.
+    /// Returns the health of an object at the time `now`. Scripts can read it, and grace periods end by it.
     ///
     /// - `None`: the object has no health status, and gates don't wait for it (ConfigMap, Secret, roles, …).
     /// - `Some(Err(_))`: there is a rule, but it didn't yield a result; see [`HealthError`] for the effects.
     ///
     /// An object that is being deleted is `Progressing`, whatever its kind. Objects with the hook finalizer
-    /// are an exception, since that finalizer is there to keep the hook's result readable.
+    /// are an exception, since that finalizer keeps the hook's result readable.
     pub fn assess(&self, object: &Object, now: Timestamp) -> Option<Result<Health, HealthError>> {
         layers::assess_layers(object, |object| self.assess_by_user(object, now), self.has_convention(), now)
             .verdict
     }
 
-    /// Returns the time at which the health changes even if the object doesn't, which is the end of a grace
-    /// period.
+    /// Returns the time when the health changes even if the object doesn't: the end of a grace period.
     pub fn health_changes_at(&self, object: &Object, now: Timestamp) -> Option<Timestamp> {
         if self.layer(object) == Some(Layer::User) {
             return None;

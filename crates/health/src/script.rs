@@ -9,7 +9,7 @@ pub const SCRIPT_KEY_PREFIX: &str = "resource.customizations.health.";
 /// Maximum length of a script in bytes, a hundred times that of Argo CD's own scripts.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
 
-/// A health script. If it is invalid, it still applies to its kind, whose objects' health is then
+/// Health script. An invalid script still applies to its kind, and its objects' health is
 /// [`HealthStatus::Unknown`]. Falling back to another rule could open a gate without evidence.
 ///
 /// [`HealthStatus::Unknown`]: tidegate_model::HealthStatus::Unknown
@@ -21,7 +21,7 @@ pub struct Script {
     error: Option<ScriptError>,
 }
 
-/// The reason a script is invalid. Every message starts with the script's origin.
+/// Reason why a script is invalid. Every message starts with the script's origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     /// The path does not specify a kind.
@@ -52,10 +52,10 @@ pub enum ScriptError {
         /// Lua's message, with the file and line.
         reason: String,
     },
-    /// The script is not available.
+    /// The script isn't available.
     #[error("{reason}")]
     Unavailable {
-        /// The script's expected location, and why it isn't available.
+        /// Expected location of the script, and the reason it isn't available.
         reason: String,
     },
     /// Two rules have the same target.
@@ -85,8 +85,7 @@ impl Script {
         }
     }
 
-    /// Like [`Script::new`], but for independent scripts: an error is stored and can be read with
-    /// [`Script::error`].
+    /// Works like [`Script::new`], but for independent scripts: an error is stored for [`Script::error`].
     pub fn load(target: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         let (target, name, text) = (target.into(), name.into(), text.into());
         let fault = if text.len() > SCRIPT_BYTES_MAX {
@@ -108,8 +107,8 @@ impl Script {
         Self { target: target.into(), name: name.into(), text: String::new(), error: fault }
     }
 
-    /// [Loads](Script::load) a script from a folder. `path` is relative to it, with `/` as the separator:
-    /// `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` matches any text.
+    /// [Loads](Script::load) a script from a folder. `path` is relative to the folder, with `/` as the
+    /// separator: `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` matches any text.
     pub fn from_path(
         path: &str,
         name: impl Into<String>,
@@ -122,7 +121,7 @@ impl Script {
         }
     }
 
-    /// [Loads](Script::load) a script from a ConfigMap entry, going by its key after [`SCRIPT_KEY_PREFIX`]:
+    /// [Loads](Script::load) a script from a ConfigMap entry, based on its key after [`SCRIPT_KEY_PREFIX`]:
     /// `<group>_<Kind>` or `<Kind>`.
     pub fn from_key(
         key: &str,
@@ -151,13 +150,13 @@ impl Script {
         &self.text
     }
 
-    /// Returns the reason why the script is invalid.
+    /// Returns the reason the script is invalid.
     pub fn error(&self) -> Option<&ScriptError> {
         self.error.as_ref()
     }
 }
 
-/// Returns the kind or pattern named by a file's path in a folder, or `None` if it doesn't name any.
+/// Returns the kind or pattern in a file's path within a folder, or `None` if there is none.
 pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
@@ -169,7 +168,7 @@ pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     }
 }
 
-/// Returns the kind named by a ConfigMap key, given the part after its prefix.
+/// Returns the kind in a ConfigMap key, given the part after its prefix.
 pub(crate) fn target_of_key(key: &str) -> Option<String> {
     let parts: Vec<_> = key.split('_').collect();
     match parts.as_slice() {
@@ -182,7 +181,7 @@ pub(crate) fn target_of_key(key: &str) -> Option<String> {
 /// Returns true if a text matches a pattern. `*` matches any text, `?` any byte.
 pub(crate) fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut item) = (0, 0);
-    // Where to backtrack to: the last star, and how much text it has matched.
+    // Backtracking point: the last star, and how much text it has matched.
     let mut star: Option<(usize, usize)> = None;
     while at < text.len() {
         match pattern.get(item) {

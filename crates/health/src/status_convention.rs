@@ -3,8 +3,8 @@
 //! Controllers that follow it write the observed generation, and conditions with well-known names.
 //! Kubernetes' cli-utils documents it as `kstatus`. As there, the checks run in this order: an outdated
 //! status, `Stalled`, `Failed`, `Degraded`, `Reconciling`, `Ready`, `Available`, and finally the generation
-//! alone, unless the phase says that the object isn't ready. There are no errors: an object whose status
-//! doesn't follow the convention has no health status.
+//! alone, unless the phase says that the object isn't ready. There are no errors: an object that doesn't
+//! follow the convention has no health status.
 
 use serde_json::Value;
 use tidegate_model::annotations::HEALTH_CONVENTION;
@@ -14,8 +14,7 @@ use crate::application::is_hook;
 use crate::builtin::RowAssessment;
 use crate::generation;
 
-/// Time in seconds within which a controller is expected to report a first status after the object's
-/// creation.
+/// Maximum time in seconds from an object's creation to the controller's first status.
 const STATUS_EXPECTED_SECONDS: i64 = 60;
 
 /// Value of the annotation that controls the convention for an object.
@@ -23,7 +22,7 @@ const STATUS_EXPECTED_SECONDS: i64 = 60;
 pub(crate) enum ConventionSetting {
     /// Not set: the convention applies if the status follows it.
     Unset,
-    /// The convention never applies.
+    /// Never applies.
     Off,
     /// The object must have a status, and is Progressing until it does.
     Required,
@@ -37,8 +36,7 @@ pub(crate) fn convention_setting(object: &Object) -> ConventionSetting {
     }
 }
 
-/// Groups of Kubernetes itself, in addition to those without a dot. Their kinds have a rule or no health
-/// status.
+/// Kubernetes' own groups, in addition to those without a dot. Their kinds have a rule or no health status.
 const KUBERNETES_GROUPS: [&str; 18] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -59,7 +57,7 @@ const KUBERNETES_GROUPS: [&str; 18] = [
     "storage.k8s.io",
     "storagemigration.k8s.io",
 ];
-/// Third-party kinds that have no health status on purpose; see the `argo` module.
+/// Third-party kinds intentionally without a health status; see the `argo` module.
 const EXCLUDED_KINDS: [(&str, &str); 2] = [("argoproj.io", "Application"), ("argoproj.io", "AppProject")];
 
 /// Returns true if the convention can apply to a kind.
@@ -144,8 +142,8 @@ const NOT_READY_PHASES: [&str; 16] = [
 ];
 const FAILED_PHASES: [&str; 4] = ["failed", "failure", "error", "degraded"];
 
-/// Returns the health of an object according to its phase, for controllers that write the generation but none
-/// of the convention's conditions.
+/// Returns the health of an object based on its phase, for controllers that write the generation but none of
+/// the convention's conditions.
 fn phase_health(object: &Object) -> Option<(HealthStatus, String)> {
     ["phase", "state", "status"].into_iter().find_map(|field| {
         let word = object.pointer(&format!("/status/{field}"))?.as_str()?;
@@ -192,9 +190,9 @@ fn has_no_status(object: &Object) -> bool {
 }
 
 /// Returns the provisional health of an object that may still get its first status: Healthy, but without
-/// evidence, so that a wave waits for some time before it accepts it. It thus neither hangs on a kind that
-/// never reports a status nor moves on before the first report. Hooks have no provisional health, because
-/// they are done once they have been created.
+/// evidence, so that a wave waits for some time before accepting it. The wave thus neither hangs on a kind
+/// without a status nor moves on before the first report. Hooks have no provisional health, because they are
+/// done once created.
 pub(crate) fn provisional_health(object: &Object, now: Timestamp) -> Option<Health> {
     let may_speak = has_no_status(object) && !is_hook(object) && !is_status_overdue(object, now);
     may_speak.then(|| Health::new(HealthStatus::Healthy, "has reported no status"))

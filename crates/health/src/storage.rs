@@ -21,12 +21,11 @@ pub(crate) fn volume_claim(object: &Object) -> Verdict {
     }
 }
 
-/// The node that the scheduler has chosen for a claim whose volume is bound only when its first consumer
-/// starts.
+/// Annotation with the scheduler's node for a claim that is bound only when its first consumer starts.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Returns the storage class of a claim with neither a volume nor a chosen node. If the class binds volumes
-/// only for a consumer, nothing happens to the claim until a Pod uses it.
+/// Returns the storage class of a claim without a volume or a selected node. If the class binds volumes only
+/// for a consumer, nothing happens to the claim until a Pod uses it.
 pub fn unbound_class(claim: &Object) -> Option<&str> {
     let is_unbound = (claim.group(), claim.kind()) == ("", "PersistentVolumeClaim")
         && claim.text("/status/phase") == "Pending"

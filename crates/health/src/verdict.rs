@@ -1,4 +1,4 @@
-//! Short constructors for health results, which keep rules readable.
+//! Short constructors for health results, to keep rules readable.
 
 use tidegate_model::{Health, HealthStatus, Object};
 
@@ -27,7 +27,7 @@ pub(crate) fn unknown(message: impl Into<String>) -> Verdict {
     Ok(Health::new(HealthStatus::Unknown, message))
 }
 
-/// Returns the first text that is not blank.
+/// Returns the first non-blank text.
 pub(crate) fn first_non_blank<'a>(texts: &[&'a str]) -> &'a str {
     texts.iter().copied().find(|text| !text.trim().is_empty()).unwrap_or_default()
 }
@@ -39,7 +39,7 @@ pub fn worst_status(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthS
     statuses.into_iter().max().unwrap_or(HealthStatus::Healthy)
 }
 
-/// Rejects versions that the rule does not support.
+/// Rejects versions that the rule doesn't support.
 pub(crate) fn require_version(
     object: &Object,
     versions: &[&str],

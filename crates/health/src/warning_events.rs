@@ -1,13 +1,12 @@
-//! The newest warning among an object's events: a short sentence for users. Decisions are never based on it.
+//! Newest warning among an object's events: a short sentence for users, never the basis of a decision.
 
 use tidegate_model::Object;
 
 use crate::text::shorten_sentence;
 
-/// Returns the newest warning among the events, such as `FailedMount: secret "x" not found`, or `None` if
-/// there are none.
+/// Returns the newest warning among the events, such as `FailedMount: secret "x" not found`, if any.
 ///
-/// Fields of the wrong type are ignored, because the warning is only a hint, not a health result.
+/// Ignores fields of the wrong type, because the warning is only a hint, not a health result.
 pub fn newest_warning(events: &[Object]) -> Option<String> {
     let warnings = events.iter().filter(|event| event.text("/type") == "Warning");
     let (_, newest) = warnings.map(|event| (last_occurrence(event), event)).max_by_key(|(at, _)| *at)?;

@@ -124,7 +124,7 @@ pub(crate) fn daemon_set(object: &Object) -> Verdict {
     healthy(format!("{available} of {desired} nodes available"))
 }
 
-/// Returns the message for a status that is still about an older spec.
+/// Returns the message for a status that is about an older spec.
 pub(crate) fn outdated_status(object: &Object) -> Result<Option<String>, HealthError> {
     let observed = Node::for_object(object).count("status.observedGeneration")?;
     let generation = object.generation();

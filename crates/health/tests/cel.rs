@@ -23,7 +23,7 @@ fn assess(source: Value, object: &Object) -> String {
     }
 }
 
-/// Returns the result of a rule that consists only of `current`.
+/// Returns the result of a rule with only `current`.
 fn evaluate_current(expression: &str) -> String {
     let object = widget(json!({
         "metadata": {"generation": 2, "labels": {"app.kubernetes.io/name": "x"}},
@@ -58,7 +58,7 @@ fn expressions_follow_the_language() {
         "'a' in spec.tags && !('c' in spec.tags) && 'phase' in status",
         "has(status.phase) && !has(status.error)",
         "!has(status.error) || status.error == ''",
-        // Either operand can determine the result, regardless of the other operand.
+        // Either operand can determine the result, whatever the other one is.
         "status.error == 'x' || true",
         "!(status.error == 'x' && false)",
         "status.conditions.exists(c, c.observedGeneration == 2)",
@@ -211,7 +211,7 @@ proptest! {
         }
     }
 
-    /// Tests expressions that are built from parts that fit together.
+    /// Expressions built from parts that fit together.
     #[test]
     fn any_expression_that_fits_gives_an_answer(
         parts in prop::collection::vec(prop::sample::select(vec![

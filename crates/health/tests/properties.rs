@@ -1,4 +1,4 @@
-//! Every object has a result, regardless of its content. Rules never panic, and messages are never empty.
+//! Every object has a result, whatever its content. Rules never panic, and messages are never empty.
 
 #![expect(clippy::expect_used, reason = "tests may panic")]
 

@@ -32,9 +32,9 @@ const SERVER_FIELDS: [&str; 8] = [
     "selfLink",
 ];
 
-/// Maximum number of unknown fields that are removed from a manifest.
+/// Maximum number of unknown fields to remove from a manifest.
 const UNKNOWN_FIELDS_MAX: usize = 64;
-/// Maximum time that a working server needs to read an object.
+/// Maximum time for a working server to return an object.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl KubeCluster {
@@ -44,7 +44,7 @@ impl KubeCluster {
         let manner = WriteOptions { manager: FIELD_MANAGER, validate, dry_run, operation };
         let gvk = object.gvk();
         let only = match mode {
-            // A manifest that contains a resource version may replace only that version.
+            // A manifest with a resource version may replace only that version.
             WriteMode::Replace { recreate: false } if resource_version.is_empty() => {
                 object.resource_version().to_owned()
             }
@@ -108,8 +108,8 @@ impl KubeCluster {
         }
     }
 
-    /// Changes the kind of the error if a write went unanswered although the object can be read. The cluster
-    /// is then up, but something that writes depend on, such as an admission webhook, isn't responding.
+    /// Reclassifies a write timeout if the object can still be read. The cluster is up then, but something
+    /// that writes depend on, such as an admission webhook, isn't responding.
     async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
         let place = if target.name.is_empty() {
             format!("{}?limit=1", target.collection_path())
@@ -154,8 +154,7 @@ impl KubeCluster {
                 }
                 Err(refused) => refused,
             };
-            // Server-side apply refuses unknown fields even without validation, whereas other writes drop
-            // these fields.
+            // Server-side apply refuses unknown fields even without validation; other writes drop them.
             match refused.refusal.as_deref() {
                 Some(Refusal::UnknownFields(paths))
                     if !manner.validate && warnings.len() < UNKNOWN_FIELDS_MAX =>
@@ -177,8 +176,8 @@ impl KubeCluster {
         }
     }
 
-    /// Creates an object, or replaces exactly the version that was read. It is a single request, so
-    /// concurrent writes by other clients are never overwritten.
+    /// Creates an object, or replaces exactly the version that was read. A single request does this, so it
+    /// never overwrites concurrent writes by other clients.
     pub(crate) async fn put_object(
         &self,
         object: Object,
@@ -195,8 +194,8 @@ impl KubeCluster {
         self.replace_version(&target, target.path(), &object, manner).await
     }
 
-    /// Replaces the status of exactly the version that was read. Replaces the whole object if the kind does
-    /// not have a status subresource.
+    /// Replaces the status of exactly the version that was read, or the whole object if the kind has no
+    /// status subresource.
     pub(crate) async fn put_object_status(
         &self,
         object: Object,
@@ -214,8 +213,7 @@ impl KubeCluster {
         self.replace_version(&target, path, &object, manner).await
     }
 
-    /// Replaces exactly the version that the object's `resourceVersion` specifies. The server checks the
-    /// version.
+    /// Replaces exactly the version in the object's `resourceVersion`. The server checks it.
     async fn replace_version(
         &self,
         target: &Target<'_>,
@@ -266,7 +264,7 @@ fn remove_server_fields(object: &mut Object, namespaced: bool, status_apart: boo
     }
 }
 
-/// Sets the expected version in the request for the server to check. Empty accepts any version.
+/// Sets the expected version for the server to check. Empty accepts any version.
 fn set_expected_version(object: &mut Object, version: &str) {
     if !version.is_empty() {
         object.metadata_mut().insert("resourceVersion".to_owned(), version.into());

@@ -1,5 +1,5 @@
-//! Backpressure from a server that asks for delays or doesn't respond. It is reported while calls are still
-//! waiting, because a hanging call won't fail before its timeout.
+//! Backpressure from a server that requests delays or doesn't respond. It is reported while calls are still
+//! waiting, because a hanging call doesn't fail before its timeout.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_cluster::Backpressure;
 use tokio::time::Instant;
 
-/// Time without any response after which a server is reported as unresponsive.
+/// Time without a response until a server is reported as unresponsive.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 /// Monitors the calls in flight.
@@ -21,11 +21,11 @@ struct State {
     calls: BTreeMap<u64, PendingCall>,
     /// Time of the last response.
     last_response_at: Instant,
-    /// End of the delay that the server requested, and the response that requested it.
+    /// End of the delay requested by the server, and the response that requested it.
     requested_delay: Option<(Instant, String)>,
 }
 
-/// A call in flight.
+/// Call in flight.
 struct PendingCall {
     what: String,
     started_at: Instant,
@@ -62,7 +62,7 @@ impl Monitor {
         CallMark { monitor: self, number }
     }
 
-    /// Records that the server has requested a delay for all calls.
+    /// Records a delay that the server requested for all calls.
     pub(crate) fn record_delay(&self, wait: Duration, text: impl FnOnce() -> String) {
         let (mut state, until) = (self.state(), Instant::now() + wait);
         if state.requested_delay.as_ref().is_none_or(|(known, _)| *known < until) {
@@ -80,7 +80,7 @@ impl Monitor {
         self.state().last_response_at
     }
 
-    /// Returns the reason why calls are currently delayed.
+    /// Records that the server responded.
     pub(crate) fn backpressure(&self) -> Option<Backpressure> {
         let (state, now) = (self.state(), Instant::now());
         if let Some((until, text)) = state.requested_delay.as_ref().filter(|(until, _)| *until > now) {

@@ -23,7 +23,7 @@ pub(crate) struct Call {
     pub(crate) accept: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
-    /// ETag of a cached response, which the server doesn't send again if it is unchanged.
+    /// ETag of a cached response, so that the server doesn't resend unchanged content.
     pub(crate) known_etag: Option<HeaderValue>,
     /// Operation that requested the call, for the server's audit log.
     pub(crate) operation: Option<OperationId>,
@@ -59,7 +59,7 @@ impl Call {
         Self { method, content_type, body: body.into(), operation, ..Self::get(path) }
     }
 
-    /// Returns the key that identifies the request while it is delayed.
+    /// Returns the key for delaying this request.
     pub(crate) fn request_key(&self) -> String {
         let place = self.path.split('?').next().unwrap_or_default();
         format!("{} {place}", self.method)

@@ -1,4 +1,4 @@
-//! Implementation of the [`Cluster`] trait, call by call.
+//! Implementation of the [`Cluster`] trait.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,17 +22,16 @@ use crate::search_result::SearchRequests;
 use crate::server::Server;
 use crate::singleflight::Singleflight;
 
-/// A Kubernetes cluster, accessed through its API server. Clones share the connection, the limit of calls in
+/// Kubernetes cluster, accessed through its API server. Clones share the connection, the limit of calls in
 /// flight, and the cached kinds.
 #[derive(Clone)]
 pub struct KubeCluster {
     shared: Arc<Inner>,
     /// User to impersonate for writes, or `None` for Tidegate's own user.
     user: Option<Arc<str>>,
-    /// True if applications share search results. Set if many applications on this cluster are planned at the
-    /// same time.
+    /// True if applications share search results, because many of them are planned at the same time.
     has_shared_searches: bool,
-    /// True if writes outside an operation are made by a command rather than a service.
+    /// True if a command rather than a service makes the writes outside an operation.
     is_for_command: bool,
 }
 
@@ -41,13 +40,13 @@ struct Inner {
     kinds: KindCache,
     context: String,
     namespace: String,
-    /// User in the configuration. Empty if the configuration doesn't contain a user.
+    /// User in the configuration, or empty if it has none.
     configured_user: String,
-    /// Kinds whose last search failed and whose failure has already been reported.
+    /// Kinds with a failed search that has already been reported.
     reported_unsearched: Mutex<BTreeSet<Gvk>>,
     searches: SearchRequests,
     reviews: RuleRequests,
-    /// Coalesced reads of cluster-scoped objects, mainly of namespaces, which many applications share.
+    /// Coalesced reads of cluster-scoped objects, mainly namespaces, which many applications share.
     reads: Singleflight<String, Option<Object>>,
 }
 
@@ -78,7 +77,7 @@ impl KubeCluster {
 
     /// Sets the user in the configuration.
     pub(crate) fn with_configured_user(mut self, user: String) -> Self {
-        // No clone exists yet, so the state can be changed.
+        // No clone exists yet, so the state is still mutable.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.configured_user = user;
         }
@@ -89,15 +88,14 @@ impl KubeCluster {
         &self.shared.configured_user
     }
 
-    /// Configures the cluster for use by many applications, so that it reuses search results from the last
-    /// few seconds.
+    /// Configures the cluster for many applications: searches reuse results from the last few seconds.
     #[must_use]
     pub fn with_shared_searches(self) -> Self {
         Self { has_shared_searches: true, ..self }
     }
 
-    /// Configures the cluster for use by a command. Writes outside an operation then use the commands' field
-    /// manager instead of the service's.
+    /// Configures the cluster for a command. Writes outside an operation then use the commands' field manager
+    /// instead of the service's.
     #[must_use]
     pub fn for_command(self) -> Self {
         Self { is_for_command: true, ..self }
@@ -115,7 +113,7 @@ impl KubeCluster {
         self.has_shared_searches
     }
 
-    /// Returns the same cluster without impersonation. `None` if the cluster doesn't impersonate a user.
+    /// Returns the same cluster without impersonation, or `None` if it doesn't impersonate a user.
     pub(crate) fn without_impersonation(&self) -> Option<Self> {
         self.user.as_ref().map(|_| Self { user: None, ..self.clone() })
     }
@@ -130,31 +128,31 @@ impl KubeCluster {
         &self.shared.context
     }
 
-    /// Returns the address of the API server.
+    /// Returns the URL of the API server.
     pub fn server_url(&self) -> &str {
         self.shared.server.url()
     }
 
-    /// Returns the namespace of the context or of the pod, or `default` if neither specifies a namespace.
+    /// Returns the namespace of the context or the pod, or `default` if neither has one.
     pub fn default_namespace(&self) -> &str {
         &self.shared.namespace
     }
 
-    /// Checks that the server responds and accepts the credentials. This starts a discovery that the next one
-    /// continues, so it costs no extra request.
+    /// Checks that the server responds and accepts the credentials. This starts a discovery, which the next
+    /// discovery continues, so it costs no extra request.
     pub async fn check_connection(&self) -> Result<(), ClusterError> {
         self.kinds().check_connection(self.api_server()).await
     }
 
-    /// Returns the identity that distinguishes this cluster from another cluster at the same URL: the UID of
-    /// its `kube-system` namespace. `None` if permission to read the namespace is missing. Doesn't require
-    /// discovery, because every server serves namespaces.
+    /// Returns the UID of the `kube-system` namespace, which distinguishes this cluster from others at the
+    /// same URL. `None` without permission to read the namespace. Doesn't need discovery, because every
+    /// server serves namespaces.
     pub async fn identity(&self) -> Result<Option<String>, ClusterError> {
         identity::parse_identity(&self.api_server().call_with_retry(&identity::identity_call()?).await?)
     }
 
     /// Restricts all calls to the cluster with this [identity](Self::identity). Each new connection is
-    /// checked before its first use, and closed if it leads to another cluster.
+    /// checked before its first use, and closed if it leads to a different cluster.
     pub fn expect_identity(&self, identity: &str) {
         self.api_server().transport().expected_cluster().expect_identity(identity.to_owned());
     }
@@ -169,7 +167,7 @@ impl KubeCluster {
         self.api_server().transport().expected_cluster().set_blocked_reason(None);
     }
 
-    /// Returns the reason why calls are blocked.
+    /// Returns the reason for blocking calls, if any.
     pub fn blocked_reason(&self) -> Option<String> {
         self.api_server().transport().expected_cluster().blocked_reason()
     }
@@ -195,8 +193,7 @@ impl KubeCluster {
         self.user.clone()
     }
 
-    /// Records the kinds in `searched` that could not be searched, and returns the kinds that have not been
-    /// reported yet.
+    /// Records which of the `searched` kinds could not be searched. Returns those that haven't been reported.
     pub(crate) fn record_unsearched(&self, searched: &[Gvk], unsearched: &BTreeSet<Gvk>) -> BTreeSet<Gvk> {
         let mut reported = self.shared.reported_unsearched.lock().unwrap_or_else(PoisonError::into_inner);
         reported.retain(|gvk| !searched.contains(gvk) || unsearched.contains(gvk));
@@ -215,7 +212,7 @@ impl KubeCluster {
         Target::for_object(gvk, self.kinds().find(self.api_server(), gvk).await?, namespace, name)
     }
 
-    /// Sends a write for one object. Returns the object in the response in compact form.
+    /// Sends a write for one object. Returns the object from the response in compact form.
     pub(crate) async fn send_write(
         &self,
         target: &Target<'_>,
@@ -230,7 +227,7 @@ impl KubeCluster {
         }
     }
 
-    /// Removes a kind from the cache if it is no longer served.
+    /// Drops a kind from the cache if the server has stopped serving it.
     pub(crate) async fn forget_unserved_kind(&self, gvk: &Gvk, error: ClusterError) -> ClusterError {
         if error.kind == ErrorKind::UnknownKind {
             self.kinds().forget(gvk).await;

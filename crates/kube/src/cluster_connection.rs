@@ -1,4 +1,4 @@
-//! Connections whose URL and credentials come from the caller instead of a kubeconfig or a pod.
+//! Connections with a URL and credentials from the caller instead of a kubeconfig or a pod.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct ClusterConnection {
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// Bearer token. Empty if none is used.
+    /// Bearer token. Empty for none.
     pub token: String,
     /// User name for basic authentication.
     pub username: String,
@@ -50,13 +50,13 @@ impl std::fmt::Debug for ClusterConnection {
     }
 }
 
-/// A client configuration, including credentials that a program has provided for it.
+/// Client configuration, including credentials from a program.
 pub(crate) struct ResolvedConfig {
     pub(crate) config: Config,
     pub(crate) credentials: Option<Arc<ProgramCredentials>>,
 }
 
-/// Returns the configuration with current credentials, but never with those that the server has just refused.
+/// Returns the configuration with current credentials, but never the ones that the server just refused.
 pub(crate) async fn resolve_config(
     declared: &ClusterConnection,
     refused: Option<&Arc<ProgramCredentials>>,

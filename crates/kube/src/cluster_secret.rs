@@ -11,14 +11,13 @@ use tidegate_model::Object;
 use crate::ClusterConnection;
 use crate::exec_plugin::{API_VERSIONS, ExecPlugin, ExecProvider};
 
-/// Maximum length of the path of a credential program.
+/// Maximum length of a credential program's path.
 const COMMAND_MAX: usize = 4_096;
-/// Maximum length of an installation hint to show.
+/// Maximum length of a displayed installation hint.
 const HINT_MAX: usize = 300;
 /// Label of the Secrets that declare a cluster.
 const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
-/// Annotation in which kubectl stores the last applied manifest. On a Secret, it holds all of the Secret's
-/// values.
+/// Annotation for kubectl's last applied manifest. On a Secret, it holds all of the Secret's values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A cluster declared by a Secret.
@@ -34,12 +33,12 @@ pub struct ClusterSecret {
     pub labels: BTreeMap<String, String>,
     /// Annotations of the Secret, except for kubectl's last-applied annotation.
     pub annotations: BTreeMap<String, String>,
-    /// Reason why the Secret is invalid, if it is.
+    /// Reason why the Secret is invalid, or `None` if it is valid.
     pub problem: Option<String>,
 }
 
 impl ClusterSecret {
-    /// Reads a cluster from a Secret. `None` if the Secret doesn't declare one.
+    /// Reads a cluster from a Secret. Returns `None` if the Secret doesn't declare one.
     pub fn from_object(object: &Object) -> Option<Self> {
         parse_secret(object)
     }
@@ -70,7 +69,6 @@ fn parse_secret(object: &Object) -> Option<ClusterSecret> {
     Some(declaration)
 }
 
-/// Returns the labels or annotations.
 fn read_metadata(object: &Object, section: &str) -> BTreeMap<String, String> {
     let entries = object.pointer(section).and_then(Value::as_object);
     let entries = entries.into_iter().flatten().filter(|(name, _)| *name != LAST_APPLIED);
@@ -216,8 +214,8 @@ fn check_certificates(declared: &ClusterConnection) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true if base64-encoded PEM contains a certificate. Otherwise, the client would trust no server at
-/// all, and the error would blame the server.
+/// Returns true if base64-encoded PEM contains a certificate. Without one, the client would trust no server,
+/// and the error would blame the server.
 fn has_certificate(encoded: &str) -> bool {
     let Some(text) = decode_base64(encoded).and_then(|bytes| String::from_utf8(bytes).ok()) else {
         return false;
@@ -228,7 +226,7 @@ fn has_certificate(encoded: &str) -> bool {
     blocks.any(|block| block.split_once("-----END CERTIFICATE-----").is_some_and(|(body, _)| is_one(body)))
 }
 
-/// Reads the settings of a credential program, except for the name of the Secret, which is up to the caller.
+/// Reads the settings of a credential program, except the name of the Secret, which the caller sets.
 fn parse_provider(fields: &Map<String, Value>) -> Result<ExecProvider, String> {
     let known = ["command", "args", "env", "apiVersion", "installHint"];
     if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
@@ -305,7 +303,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns the given body as a PEM certificate, encoded as in a Secret.
+    /// Returns the body as a PEM certificate, encoded as in a Secret.
     fn encode_pem(body: &str) -> String {
         STANDARD.encode(format!("# ours\n-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"))
     }
@@ -371,7 +369,7 @@ mod tests {
             found.connection.exec.clone().unwrap().provider().clone();
         assert_eq!([secret, command, install_hint], ["argocd/staging", "login", "ask Ann"]);
         assert_eq!((args.len(), env.get("KEY").map(String::as_str)), (2, Some("hunter2")));
-        // The cluster is equal when the same Secret is read again.
+        // Reading the same Secret again yields an equal cluster.
         assert_eq!(found, parse_with_config(&exec_config(json!({}))));
         assert_ne!(found, parse_with_config(&exec_config(json!({"args": []}))));
     }

@@ -1,4 +1,4 @@
-//! Compact objects, whose managed fields remain JSON text (`fieldsV1`). As maps, they would take up most of a
+//! Compact objects, with managed fields as JSON text (`fieldsV1`). As maps, they would take up most of a
 //! small object's memory, and they are rarely needed.
 
 use std::fmt::{self, Formatter};
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 use tidegate_model::{InvalidObject, describe_json_type};
 
-/// An object with managed fields as JSON text.
+/// Object with managed fields as JSON text.
 #[derive(Debug)]
 pub(crate) struct CompactObject(pub(crate) Map<String, Value>);
 
@@ -28,7 +28,7 @@ enum Place {
     Metadata,
     Managers,
     Manager,
-    /// Fields that are owned by one manager.
+    /// Fields owned by one manager.
     Fields,
     Elsewhere,
 }
@@ -136,8 +136,7 @@ impl<'de> Visitor<'de> for JsonText<'_> {
         f.write_str("JSON")
     }
 
-    /// Writes a map, which usually contains nested maps. Names are written verbatim unless JSON requires
-    /// escaping.
+    /// Writes a map, usually with nested maps. Names are written verbatim unless JSON requires escaping.
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         let mut sign = '{';
         while let Some(name) = fields.next_key::<String>()? {

@@ -8,7 +8,7 @@ use crate::connect_options::{ClusterConfig, ConnectError, ConnectOptions, load_c
 use crate::server::Server;
 use crate::transport::Transport;
 
-/// Prepares a connection to a cluster. Does not call the API server, but may run a credential program.
+/// Prepares a connection to a cluster. Doesn't call the API server, but may run a credential program.
 pub async fn connect(options: &ConnectOptions) -> Result<KubeCluster, ConnectError> {
     let ClusterConfig { config, context, user } = load_config(options).await?;
     let namespace = config.default_namespace.clone();
@@ -18,7 +18,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<KubeCluster, ConnectErr
     Ok(KubeCluster::new(server, context, namespace).with_configured_user(user))
 }
 
-/// Prepares a connection to a cluster. Does not call the API server.
+/// Prepares a connection to a cluster. Doesn't call the API server.
 pub async fn connect_to_cluster(
     declared: &ClusterConnection,
     call_timeout: Duration,
@@ -31,7 +31,7 @@ pub async fn connect_to_cluster(
 }
 
 impl KubeCluster {
-    /// Changes the credentials for new calls. Those in flight, including watches, keep the old ones. The URL
+    /// Changes the credentials for new calls. Calls in flight, including watches, keep the old ones. The URL
     /// must not change.
     pub async fn change_credentials(&self, declared: &ClusterConnection) -> Result<(), ConnectError> {
         self.api_server()

@@ -1,4 +1,4 @@
-//! Connection settings, which come from a kubeconfig or from the pod in which the process is running.
+//! Connection settings from a kubeconfig or from the pod that runs the process.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,11 +12,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use crate::error_message::format_error_chain;
 use crate::proxy;
 
-/// Default timeout of a call. A server aborts a write after 34 s and a webhook call after at most 30 s. Only
-/// the server's message distinguishes the two cases, so this timeout is longer than both.
+/// Default timeout of a call. A server aborts a write after 34 s and a webhook call after at most 30 s. This
+/// timeout is longer than both, because only the server's message distinguishes the two.
 const CALL_TIMEOUT: Duration = Duration::from_secs(36);
-/// Default duration of a watch. It is short, because servers close watches anyway and opening a new one is
-/// cheap.
+/// Default duration of a watch. Short, because servers close watches anyway and opening a new one is cheap.
 pub(crate) const WATCH_DURATION: Duration = Duration::from_secs(290);
 
 /// Options for connecting to a cluster.
@@ -35,7 +34,7 @@ pub struct ConnectOptions {
     pub call_timeout: Duration,
     /// Maximum number of concurrent calls. Reduced while the server is overloaded.
     pub in_flight: usize,
-    /// Duration after which the server is asked to end each watch, in whole seconds.
+    /// Requested duration of a watch, in whole seconds. The server ends the watch after it.
     pub watch_duration: Duration,
 }
 
@@ -56,24 +55,24 @@ impl Default for ConnectOptions {
 /// Error in the connection settings, before any call to the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is neither a kubeconfig nor a service account of a pod.
+    /// There is no kubeconfig and no service account of a pod.
     #[error(
         "no cluster is configured: set KUBECONFIG or --kubeconfig, create ~/.kube/config, or run in a pod \
          ({inside})"
     )]
     NotConfigured {
-        /// Reason why the process is not considered to run in a pod.
+        /// Reason why the process doesn't seem to run in a pod.
         inside: String,
     },
-    /// The kubeconfig cannot be used.
+    /// The kubeconfig can't be used.
     #[error("cannot use the kubeconfig{}: {reason}", describe_file(.file.as_ref()))]
     Kubeconfig {
         /// Kubeconfig file, if the caller specified one.
         file: Option<PathBuf>,
-        /// Description of the part that is missing, can't be read or can't be used.
+        /// Description of the missing, unreadable or unusable part.
         reason: String,
     },
-    /// The kubeconfig does not contain the requested context.
+    /// The kubeconfig doesn't contain the requested context.
     #[error("the kubeconfig has no context {context:?}; {}", list_contexts(.there))]
     UnknownContext {
         /// The requested context.
@@ -82,10 +81,10 @@ pub enum ConnectError {
         there: Vec<String>,
     },
     /// The caller specified groups to impersonate but no user (`--as-group` without `--as`). The API accepts
-    /// groups only together with a user.
+    /// groups only with a user.
     #[error("groups can only be impersonated together with a user: set the user with --as")]
     GroupsWithoutUser,
-    /// The configured type of proxy is not supported.
+    /// The configured proxy type isn't supported.
     #[error(
         "cannot connect to {server} through the proxy {proxy}: only http:// and socks5:// proxies are supported"
     )]
@@ -95,12 +94,12 @@ pub enum ConnectError {
         /// URL of the API server behind the proxy.
         server: String,
     },
-    /// The certificates, the token or the credential program cannot be used.
+    /// The certificates, the token or the credential program can't be used.
     #[error("cannot use the credentials for {server}: {reason}")]
     Credentials {
-        /// URL of the API server that the credentials are meant for.
+        /// URL of the API server for these credentials.
         server: String,
-        /// Description of the part that can't be read or used.
+        /// Description of the unreadable or unusable part.
         reason: String,
     },
 }
@@ -117,11 +116,11 @@ fn list_contexts(contexts: &[String]) -> String {
     }
 }
 
-/// A client configuration, and the name of the cluster that it connects to.
+/// Client configuration, with its context and user.
 pub(crate) struct ClusterConfig {
     pub(crate) config: Config,
     pub(crate) context: String,
-    /// Configured user: the impersonated user, or else the user in the kubeconfig, or else the subject of the
+    /// Configured user: the impersonated user, else the user in the kubeconfig, else the subject of the
     /// token.
     pub(crate) user: String,
 }
@@ -147,7 +146,7 @@ pub(crate) async fn load_config(options: &ConnectOptions) -> Result<ClusterConfi
 
 /// Applies Tidegate's defaults to a configuration.
 pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
-    // No retries here: repeating a write is up to the operation's state machine.
+    // No retries here: the operation's state machine decides whether to repeat a write.
     config.default_retry = false;
     if config.proxy_url.is_some() && is_proxy_exempt(config) {
         config.proxy_url = None;
@@ -161,8 +160,7 @@ pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
     }
 }
 
-/// Returns true if the proxy comes from an environment variable and `NO_PROXY` exempts the server from the
-/// proxy.
+/// Returns true if the proxy comes from an environment variable and `NO_PROXY` exempts the server.
 fn is_proxy_exempt(config: &Config) -> bool {
     let variable = |names: [&str; 2]| {
         let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
@@ -173,7 +171,7 @@ fn is_proxy_exempt(config: &Config) -> bool {
     general == config.proxy_url && proxy::is_exempt(&variable(["NO_PROXY", "no_proxy"]), host)
 }
 
-/// Reads the kubeconfig. Returns `None` if there is no kubeconfig and the caller did not request one.
+/// Reads the kubeconfig. Returns `None` if there is none and the caller didn't request one.
 fn read_kubeconfig(options: &ConnectOptions) -> Result<Option<Kubeconfig>, ConnectError> {
     let file = options.kubeconfig.as_ref();
     let is_requested = file.is_some()
@@ -219,7 +217,7 @@ fn from_pod() -> Result<ClusterConfig, ConnectError> {
     Ok(ClusterConfig { config, context: String::new(), user })
 }
 
-/// Returns the subject of the token in a file. It is the process's own token, so it isn't verified.
+/// Returns the subject of the token in a file. The token is the process's own, so it isn't verified.
 fn read_token_subject(file: &str) -> Option<String> {
     let token = std::fs::read_to_string(file).ok()?;
     let payload = URL_SAFE_NO_PAD.decode(token.trim().split('.').nth(1)?).ok()?;

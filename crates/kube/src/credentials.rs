@@ -5,15 +5,15 @@ use std::error::Error as StdError;
 
 use kube::client::AuthError;
 
-/// Returns a message for an error from a credential program or a token file, and `None` for any other error,
-/// whose own message is harmless.
+/// Returns a message for an error from a credential program or a token file. `None` for other errors, which
+/// have harmless messages.
 pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(text) = error.downcast_ref().and_then(describe_auth_error) {
             return Some(text);
         }
-        // The wrapper includes the error in its message, but not as its source.
+        // The wrapper includes the error in its message but not as its source.
         if let Some(kube::Error::Auth(error)) = error.downcast_ref() {
             return describe_auth_error(error);
         }

@@ -10,7 +10,7 @@ use crate::call::{Call, JSON, JSON_PATCH};
 use crate::paths::Target;
 use crate::response::CallSubject;
 
-/// Maximum number of attempts to remove a finalizer from an object that other clients keep changing.
+/// Maximum number of attempts to remove a finalizer while other clients keep changing the object.
 const ATTEMPTS_MAX: usize = 5;
 
 impl KubeCluster {
@@ -62,7 +62,7 @@ impl KubeCluster {
         let FinalizerRemoval { gvk, namespace, name, uid, finalizer, operation } = request;
         let target = match self.find_target(gvk, namespace, name).await {
             Ok(target) => target,
-            // The kind is gone along with its objects, and so is the finalizer.
+            // The kind is gone, along with its objects and their finalizers.
             Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -82,8 +82,7 @@ impl KubeCluster {
                     ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => {
                         return Ok(());
                     }
-                    // A precondition of the patch failed: another client has written to the object. Read it
-                    // again.
+                    // A precondition of the patch failed: another client wrote to the object. Read it again.
                     ErrorKind::Conflict | ErrorKind::Invalid => refused = Some(error),
                     _ => return Err(error),
                 },
@@ -117,7 +116,7 @@ fn has_remaining_object(response_body: &Value) -> bool {
     at("/metadata/deletionTimestamp").is_some() && held
 }
 
-/// Returns true if the response does not show whether the object still exists. With foreground deletion, the
+/// Returns true if the response doesn't show whether the object still exists. With foreground deletion, the
 /// server returns the object, which remains until its dependents are deleted. Old servers (1.20) return a
 /// bare success for any deletion of a Service.
 fn is_inconclusive(response_body: &Value, request: &DeleteRequest) -> bool {
@@ -126,8 +125,8 @@ fn is_inconclusive(response_body: &Value, request: &DeleteRequest) -> bool {
     bare && !request.dry_run && (service || request.propagation == Propagation::Foreground)
 }
 
-/// Returns a patch that removes a finalizer from exactly this version of the object. `None` if it doesn't
-/// have the finalizer.
+/// Returns a patch that removes a finalizer from exactly this version of the object. `None` if the object
+/// doesn't have the finalizer.
 fn finalizer_patch(object: &Object, finalizer: &str) -> Option<Value> {
     if !object.has_finalizer(finalizer) {
         return None;

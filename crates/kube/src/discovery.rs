@@ -1,8 +1,8 @@
-//! Cached discovery of the kinds that a server provides, and of their paths.
+//! Cached discovery of a server's kinds and their paths.
 //!
-//! Kinds are requested again by a complete discovery and after a definition has been written. An unknown kind
-//! causes a request for just its group and version. With aggregated discovery, unchanged content isn't sent
-//! again.
+//! Kinds are requested again by a complete discovery and after writing a definition. An unknown kind triggers
+//! a request for just its group and version. With aggregated discovery, the server doesn't resend unchanged
+//! content.
 
 pub(crate) mod catalog;
 mod requests;
@@ -28,11 +28,11 @@ const CHECK_VALIDITY: Duration = Duration::from_secs(5);
 /// looked up in large numbers.
 const REQUEST_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// Cache of the kinds that an API server provides.
+/// Cache of an API server's kinds.
 #[derive(Default)]
 pub(crate) struct KindCache {
     catalog: RwLock<Option<Arc<Catalog>>>,
-    /// Locked during a request, so that there is only one at a time.
+    /// Locked during a request, so that requests run one at a time.
     request_times: tokio::sync::Mutex<RequestTimes>,
     /// Coalesced calls for a complete discovery.
     discoveries: Singleflight<(), Arc<Catalog>>,
@@ -43,7 +43,7 @@ pub(crate) struct KindCache {
 struct RequestTimes {
     /// Times of the latest requests, by group and version.
     versions: HashMap<(String, String), Instant>,
-    /// Response from the discovery roots, kept for the discovery that continues from it.
+    /// Response from the discovery roots, kept for the next discovery.
     roots: Option<(Instant, RootsResponse)>,
     /// Result of the last complete discovery, with its ETags.
     all: Option<(RootTags, Arc<Catalog>)>,
@@ -74,7 +74,7 @@ impl KindCache {
         Ok(self.discoveries.run((), everything).await?.discovery())
     }
 
-    /// Returns the cached kinds, requesting them if there are none.
+    /// Returns the cached kinds, requesting them on a cache miss.
     pub(crate) async fn catalog(&self, server: &Server) -> Result<Arc<Catalog>, ClusterError> {
         if let Some(catalog) = self.cached_catalog() {
             return Ok(catalog);
@@ -110,7 +110,7 @@ impl KindCache {
         Ok(catalog)
     }
 
-    /// Returns the resource of a kind.
+    /// Returns the resource for the given kind.
     pub(crate) async fn find(&self, server: &Server, gvk: &Gvk) -> Result<Arc<Resource>, ClusterError> {
         if let Some(found) = self.cached_catalog().and_then(|catalog| catalog.get(gvk)) {
             return Ok(found);
@@ -118,7 +118,8 @@ impl KindCache {
         self.request_version(server, gvk, REQUEST_INTERVAL_MIN).await
     }
 
-    /// Requests the resource of a kind that is about to be served, even if it was requested recently.
+    /// Requests the resource for a kind that the server is just starting to serve, even if it was requested
+    /// recently.
     pub(crate) async fn find_now(&self, server: &Server, gvk: &Gvk) -> Result<Arc<Resource>, ClusterError> {
         if let Some(found) = self.cached_catalog().and_then(|catalog| catalog.get(gvk)) {
             return Ok(found);
@@ -149,8 +150,7 @@ impl KindCache {
         found.ok_or_else(|| unknown_kind_error(gvk))
     }
 
-    /// Drops a kind that may have been added to or removed from the server. It is requested again on its next
-    /// use.
+    /// Drops a kind that the server may have added or removed. Its next use requests it again.
     pub(crate) async fn forget(&self, gvk: &Gvk) {
         let mut times = self.request_times.lock().await;
         times.versions.remove(&(gvk.group.clone(), gvk.version.clone()));

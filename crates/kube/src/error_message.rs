@@ -4,8 +4,7 @@ use std::error::Error as StdError;
 
 use crate::credentials;
 
-/// Formats an error and its causes on a single line, without repetitions and without anything that could be a
-/// credential.
+/// Formats an error and its causes on a single line, without repetitions and without potential credentials.
 pub(crate) fn format_error_chain(error: &(dyn StdError + 'static)) -> String {
     if let Some(words) = credentials::credential_error_message(error) {
         return words;

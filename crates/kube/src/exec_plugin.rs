@@ -1,5 +1,4 @@
-//! Credential programs for clusters (`client.authentication.k8s.io`), which are configured in a cluster's
-//! Secret.
+//! Credential programs (`client.authentication.k8s.io`), configured in a cluster's Secret.
 //!
 //! A program runs without a shell, in a reduced environment, and with resource limits. Its output is never
 //! displayed.
@@ -23,17 +22,17 @@ use tokio::time::Instant;
 pub(crate) const API_VERSIONS: [&str; 2] =
     ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 const KIND: &str = "ExecCredential";
-/// Environment variables that the program inherits from Tidegate, in addition to the variables in the Secret.
+/// Environment variables that the program inherits from Tidegate, in addition to those in the Secret.
 const INHERITED_VARIABLES: [&str; 2] = ["HOME", "PATH"];
-/// Environment variable that contains the request to the program.
+/// Environment variable with the request to the program.
 const EXEC_INFO_VARIABLE: &str = "KUBERNETES_EXEC_INFO";
-/// Time before expiry at which credentials are renewed.
+/// Time before expiry to renew credentials.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
-/// Delay before a failed program is run again. Until then, everyone gets its error.
+/// Delay before running a failed program again. Until then, everyone gets its error.
 const FAILURE_DELAY: Duration = Duration::from_secs(5);
 
-/// Resource limits for a program. They are generous, because the programs of cloud providers are large and
-/// may include an interpreter.
+/// Resource limits for a program. Generous, because the programs of cloud providers are large and may include
+/// an interpreter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
     pub(crate) timeout: Duration,
@@ -103,7 +102,7 @@ pub(crate) enum PluginFailure {
     Internal,
 }
 
-/// Credentials that were provided by a program. Their `Debug` output omits the values.
+/// Credentials from a program. Their `Debug` output omits the values.
 #[derive(PartialEq, Eq)]
 pub(crate) struct ProgramCredentials {
     pub(crate) token: String,
@@ -114,20 +113,20 @@ pub(crate) struct ProgramCredentials {
 }
 
 impl ProgramCredentials {
-    /// Returns true if the credentials must be renewed.
+    /// Returns true if the credentials need to be renewed.
     pub(crate) fn is_expired(&self) -> bool {
         self.expires_at.is_some_and(|ends| now() + RENEW_BEFORE_EXPIRY >= ends)
     }
 }
 
-/// Returns the current time of the machine's clock, against which the expiry of credentials is checked.
+/// Returns the current wall-clock time, used to check the expiry of credentials.
 fn now() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "credentials expire at a wall-clock time")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A credential program and the credentials that it last provided, shared by all connections to a cluster.
+/// Credential program and its latest credentials, shared by all connections to a cluster.
 #[derive(Clone)]
 pub struct ExecPlugin(Arc<PluginState>);
 
@@ -167,8 +166,8 @@ impl ExecPlugin {
         &self.0.provider
     }
 
-    /// Returns valid credentials. The last ones are reused unless they have expired or the server has refused
-    /// them. Dropping the future doesn't stop the program, so that a slow one isn't started over and over.
+    /// Returns valid credentials. Reuses the latest ones unless they have expired or the server has refused
+    /// them. Dropping the future doesn't stop the program, so that a slow one isn't restarted over and over.
     pub(crate) async fn credentials(
         &self,
         refused: Option<&Arc<ProgramCredentials>>,
@@ -424,8 +423,7 @@ mod tests {
         let first = plugin.credentials(None).await.unwrap_or_else(|error| panic!("{error}"));
         let same = plugin.clone().credentials(None).await.unwrap_or_else(|error| panic!("{error}"));
         assert!(first.token == "t1" && Arc::ptr_eq(&first, &same));
-        // The first caller whose credentials are refused triggers a run; the other callers receive its
-        // result.
+        // The first caller with refused credentials triggers a run, and the others receive its result.
         let (one, two) = tokio::join!(plugin.credentials(Some(&first)), plugin.credentials(Some(&first)));
         let tokens =
             [one, two].map(|credentials| credentials.unwrap_or_else(|error| panic!("{error}")).token.clone());

@@ -10,8 +10,7 @@ use crate::discovery::catalog::Resource;
 use crate::paths::Target;
 use crate::response::{ApiResponse, CallSubject};
 
-/// Namespace whose UID identifies the cluster. The namespace is created together with the cluster and is
-/// never deleted.
+/// Namespace with the UID that identifies the cluster. It is created with the cluster and never deleted.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// Returns the call that reads the identity.

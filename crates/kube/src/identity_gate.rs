@@ -1,5 +1,5 @@
 //! Check of the cluster's identity. If the caller expects a particular cluster, a new connection is used only
-//! after an identity check, because another cluster may respond at the same address between two calls.
+//! after an identity check. A different cluster may respond at the same URL between two calls.
 //!
 //! ```text
 //!   call ─► IdentityGate: sure? ─► existing connection ─────────────────────────────────────────► sent
@@ -17,14 +17,14 @@ use http::Uri;
 use tokio::sync::{Mutex, MutexGuard};
 use tower::{BoxError, Service};
 
-/// The expected cluster and, if calls to it are blocked, the reason. Shared by all of its connections,
-/// present and future.
+/// Expected cluster and, if calls to it are blocked, the reason. Shared by all present and future
+/// connections.
 #[derive(Default)]
 pub(crate) struct ExpectedCluster(RwLock<ExpectedState>);
 
 #[derive(Default)]
 struct ExpectedState {
-    /// Identity of the expected cluster. `None` if any cluster may respond.
+    /// Identity of the expected cluster, or `None` if any cluster may respond.
     identity: Option<String>,
     /// Reason why calls are blocked.
     blocked_reason: Option<String>,
@@ -59,10 +59,9 @@ impl ExpectedCluster {
 /// Guards the connections of one client.
 pub(crate) struct IdentityGate {
     expected: Arc<ExpectedCluster>,
-    /// True during an identity check, which is the only time that new connections to an expected cluster may
-    /// be opened.
+    /// True during an identity check, the only time to open new connections to an expected cluster.
     is_checking: AtomicBool,
-    /// True if the cluster's identity has been confirmed on every open connection.
+    /// True if every open connection leads to the expected cluster.
     is_confirmed: AtomicBool,
     check_lock: Mutex<()>,
 }
@@ -74,8 +73,7 @@ impl IdentityGate {
         Arc::new(Self { expected, is_checking, is_confirmed, check_lock })
     }
 
-    /// Returns true if calls may use the open connections. Waits for the result if a new connection is being
-    /// checked.
+    /// Returns true if calls may use the open connections. Waits for a running check of a new connection.
     pub(crate) async fn is_sure(&self) -> bool {
         if self.expected.read_state(|state| state.identity.is_none()) {
             return true;
@@ -97,7 +95,7 @@ impl IdentityGate {
     }
 }
 
-/// A running identity check.
+/// Running identity check.
 pub(crate) struct IdentityCheck<'g> {
     gate: &'g IdentityGate,
     _check_guard: MutexGuard<'g, ()>,
@@ -116,7 +114,7 @@ impl Drop for IdentityCheck<'_> {
     }
 }
 
-/// Error for a connection that wasn't opened because no identity check is running.
+/// Error for a connection attempt outside an identity check.
 #[derive(Debug)]
 struct ConnectionWithheld;
 
@@ -128,7 +126,7 @@ impl fmt::Display for ConnectionWithheld {
 
 impl StdError for ConnectionWithheld {}
 
-/// Returns true if a request was not sent because it needed a new connection.
+/// Returns true if a request wasn't sent because it needed a new connection.
 pub(crate) fn was_withheld(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -140,7 +138,7 @@ pub(crate) fn was_withheld(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// A connector that opens connections only with the gate's permission.
+/// Connector that opens connections only with the gate's permission.
 #[derive(Clone)]
 pub(crate) struct GatedConnector<C> {
     pub(crate) inner: C,

@@ -10,8 +10,8 @@
 //!   responses          response.rs: status and body ─► object (compact.rs) or ClusterError
 //! ```
 //!
-//! This crate never retries writes. It supports Kubernetes 1.20 and later. Requests for features of newer
-//! servers are made in such a way that older servers either ignore or clearly refuse them.
+//! This crate never retries writes. It supports Kubernetes 1.20 and later. Older servers either ignore or
+//! clearly refuse requests for newer features.
 
 mod apply;
 mod backpressure;

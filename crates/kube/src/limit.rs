@@ -1,9 +1,8 @@
-//! Limit on the number of calls in flight. The limit is the configured maximum by default, and is lower while
-//! the server is overloaded.
+//! Limit on the number of calls in flight: the configured maximum, or less while the server is overloaded.
 //!
-//! The limit follows additive increase and multiplicative decrease: each refusal because of overload halves
-//! it, and each full round of responses raises it by one. A `Retry-After` header delays new calls, or only
-//! identical requests if the refusal concerns a single request. The call rate itself is not limited, so a
+//! The limit follows additive increase and multiplicative decrease: each refusal due to overload halves it,
+//! and each full round of responses raises it by one. A `Retry-After` header delays new calls, or only
+//! identical requests if the refusal concerns a single request. The call rate itself isn't limited, so a
 //! faster server receives more calls.
 
 use std::collections::BTreeMap;
@@ -13,11 +12,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Maximum time that one response may delay calls. The next call then shows whether the server is still
-/// overloaded.
+/// Maximum delay from a single response. The next call then shows whether the server is still overloaded.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Maximum number of recorded refusals of single requests. Additional requests are not delayed, but their
-/// callers still receive the error.
+/// Maximum number of recorded refusals of single requests. Further requests aren't delayed, but their callers
+/// still receive the error.
 const DELAYED_REQUESTS_MAX: usize = 10_000;
 
 pub(crate) struct Limiter {
@@ -30,16 +28,16 @@ struct State {
     bound_max: usize,
     /// Current limit, between 1 and `bound_max`.
     bound: usize,
-    /// Number of permits in use that are discarded instead of returned, because the limit has been reduced
-    /// since they were issued.
+    /// Number of permits in use that are discarded instead of returned, because the limit was reduced after
+    /// they were issued.
     excess: usize,
     /// Number of successful responses since the limit last changed.
     responses: usize,
-    /// Time at which the limit was last reduced. Responses to calls that started earlier are ignored.
+    /// Time of the last reduction. Responses to calls that started earlier are ignored.
     last_reduction: Option<Instant>,
-    /// Earliest time at which new calls may start.
+    /// Earliest start time of new calls.
     resume_at: Option<Instant>,
-    /// Earliest time at which each delayed request may start.
+    /// Earliest start time of each delayed request.
     delayed: BTreeMap<String, Instant>,
 }
 
@@ -66,7 +64,7 @@ impl Limiter {
         Self { permits: Semaphore::new(bound_max), state: Mutex::new(state) }
     }
 
-    /// Waits for a permit, in order of arrival. Delayed requests wait before they take a permit, so that they
+    /// Waits for a permit, in order of arrival. Delayed requests wait before taking a permit, so that they
     /// don't block others.
     pub(crate) async fn acquire(&self, what: &str) -> Permit<'_> {
         self.wait_for_delay(what).await;
@@ -78,7 +76,7 @@ impl Limiter {
         call_permit
     }
 
-    /// Waits until the server accepts calls again and this request is no longer delayed.
+    /// Waits until the server accepts calls again and the delay of this request is over.
     pub(crate) async fn wait_until_allowed(&self, what: &str) {
         self.wait_for_delay(what).await;
         self.wait_for_pause().await;
@@ -94,7 +92,7 @@ impl Limiter {
         }
     }
 
-    /// Delays this request by the time that the server has requested.
+    /// Delays this request by the time that the server requested.
     pub(crate) fn delay_request(&self, what: String, wait: Duration) {
         let (mut state, now) = (self.state(), Instant::now());
         state.delayed.retain(|_, resume| *resume > now);
@@ -131,7 +129,7 @@ impl Limiter {
 }
 
 impl Permit<'_> {
-    /// Records a response that does not indicate an overload.
+    /// Records a response without signs of overload.
     pub(crate) fn record_success(&self) {
         let mut state = self.limiter.state();
         if state.bound == state.bound_max {
@@ -186,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of permits that are available at the same time.
+    /// Returns the number of permits available at the same time.
     async fn available_permits(limiter: &Limiter) -> usize {
         let mut held = Vec::new();
         while let Ok(permit) = tokio::time::timeout(Duration::from_millis(1), limiter.acquire("")).await {
@@ -258,8 +256,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dropped_call_returns_its_permit_at_any_point() {
         let limiter = Arc::new(Limiter::new(2));
-        // The call may be dropped while it waits for a permit, while it waits for the delay to end, or while
-        // it is in flight.
+        // The call may be dropped while it waits for a permit, waits for the delay to pass, or is in flight.
         for seed in 0_u64..200 {
             let permit = limiter.acquire("").await;
             if seed.is_multiple_of(3) {

@@ -1,6 +1,6 @@
-//! Live state for a plan, read with as few requests as possible. Objects whose names are known are read one
-//! by one or by namespace. A search is required only if the locations of an application's objects are
-//! unknown, and it covers no more than necessary.
+//! Live state for a plan, read with as few requests as possible. Objects with known names are read one by one
+//! or by namespace. A search is needed only if the locations of an application's objects are unknown, and it
+//! covers no more than necessary.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,9 +13,9 @@ use crate::discovery::catalog::Catalog;
 use crate::paths::Target;
 use crate::read::PAGE_SIZE;
 
-/// Maximum number of objects of one kind in one namespace that are read one by one.
+/// Maximum number of objects of one kind and namespace to read one by one.
 const NAMES_MAX: usize = 8;
-/// Maximum number of requests that are waiting for a permit. The server's own limit also applies.
+/// Maximum number of requests waiting for a permit. The server's own limit also applies.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 32;
 
 /// Names of the requested objects, grouped by location.
@@ -32,7 +32,7 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        // There may be thousands of objects, so pack each into text as soon as its page has been read.
+        // There may be thousands of objects, so pack each into text right after reading its page.
         let take = |object: Object| {
             let is_chosen = named.contains(&object.key()) || query.is_root(&object);
             is_chosen.then(|| LiveObject::pack(object))
@@ -41,7 +41,7 @@ impl KubeCluster {
         let (mut searched, mut incomplete_searches) = (BTreeSet::new(), Vec::new());
         if query.search_scope != SearchScope::KnownObjects {
             if query.tracking.method.uses_label() {
-                // Read the named objects first: they show if a search by label is enough to find everything.
+                // Read the named objects first: they show whether a search by label finds everything.
                 found = self.fetch_objects(std::mem::take(&mut places), &take).await?;
             }
             let search = query.tracking_selector(found.iter().map(LiveObject::unpack));
@@ -84,7 +84,7 @@ impl KubeCluster {
             Some(known) => Some(known),
             None => match self.kinds().find(self.api_server(), gvk).await {
                 Ok(resource) => Some((gvk.clone(), resource)),
-                // This version may no longer be served, so try the preferred one.
+                // The server may have dropped this version, so try the preferred one.
                 Err(error) if error.kind == ErrorKind::UnknownKind => {
                     catalog.find_preferred(&gvk.group_kind())
                 }
@@ -111,7 +111,7 @@ impl KubeCluster {
         if names.len() > NAMES_MAX {
             match self.fetch_pages(gvk, namespace, &mut names, |object| found.extend(take(object))).await {
                 Ok(()) => {}
-                // A user who may not list objects may still be allowed to read them by name.
+                // A user without permission to list objects may still read them by name.
                 Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Unsupported) => {}
                 Err(error) if is_absent(&error) => return Ok(found),
                 Err(error) => return Err(error),
@@ -134,8 +134,8 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Reads pages while that takes fewer requests than reading each remaining object by name. Whatever is
-    /// left in `names` is up to the caller.
+    /// Reads pages while that takes fewer requests than reading each remaining object by name. The caller
+    /// handles the names left in `names`.
     async fn fetch_pages(
         &self,
         gvk: &Gvk,
@@ -169,13 +169,13 @@ struct ObjectLocation {
     key: ObjectKey,
 }
 
-/// Returns true if the error means that the object does not exist.
+/// Returns true if the error means that the object doesn't exist.
 fn is_absent(error: &ClusterError) -> bool {
     matches!(error.kind, ErrorKind::NotFound | ErrorKind::NamespaceMissing | ErrorKind::UnknownKind)
 }
 
-/// Returns the requested objects, sorted by key. An object that is served in two groups is returned once,
-/// under the requested group.
+/// Returns the requested objects, sorted by key. An object served in two groups is returned once, under the
+/// requested group.
 fn select_requested(found: Vec<LiveObject>, named: &HashSet<ObjectKey>) -> Vec<LiveObject> {
     let mut objects = found;
     // If an object was returned twice, keep the later one.

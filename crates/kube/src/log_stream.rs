@@ -17,7 +17,7 @@ use crate::transport::WatchPermit;
 const LINE_BYTES_MAX: usize = 16 << 10;
 /// Number of additional bytes to read for a line's timestamp.
 const TIME_BYTES: usize = 40;
-/// Character that marks the end of a line that was cut.
+/// Mark at the end of a truncated line.
 const CUT_MARK: char = '…';
 
 impl KubeCluster {
@@ -121,18 +121,18 @@ fn unserved_logs_error(error: ClusterError) -> ClusterError {
     }
 }
 
-/// Lines of a response body, delivered as soon as they are complete or exceed the maximum length.
+/// Lines of a response body, delivered once they are complete or exceed the maximum length.
 struct Lines {
     body: Body,
     buffer: BytesMut,
-    /// Length of the prefix of `read` that is known not to contain a line ending.
+    /// Length of the prefix of `read` without a line ending.
     searched: usize,
-    /// True if the start of the line was delivered and the rest is being skipped.
+    /// True while skipping the rest of a line after delivering its start.
     is_skipping: bool,
     /// Time of the previous line.
     last_time: LogTime,
     has_ended: bool,
-    /// Held for as long as the response body exists.
+    /// Held while the response body exists.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }
@@ -170,7 +170,6 @@ impl Lines {
         }
     }
 
-    /// Takes the next line from the buffer.
     fn take_line(&mut self) -> Option<LogLine> {
         loop {
             let unread = self.buffer.get(self.searched..).unwrap_or_default();
@@ -206,14 +205,14 @@ impl Lines {
         let parsed = time.and_then(|(time, rest)| {
             Some((LogTime::parse(std::str::from_utf8(time).ok()?)?, rest.get(1..).unwrap_or_default()))
         });
-        // Logs without timestamps have no times in their lines; reuse the time of the last line.
+        // Lines of logs without timestamps reuse the time of the previous line.
         let (at, text) = parsed.unwrap_or((self.last_time, bytes));
         self.last_time = at;
         LogLine { at, text: decode_line(text), is_complete }
     }
 }
 
-/// Returns the line as text, without its line ending and truncated to the maximum length.
+/// Returns the line as text, without its line ending, truncated to the maximum length.
 fn decode_line(line: &[u8]) -> String {
     let cut = line.get(..LINE_BYTES_MAX);
     let mut text = String::from_utf8_lossy(cut.unwrap_or(line)).trim_end_matches('\r').to_owned();

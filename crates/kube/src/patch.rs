@@ -6,17 +6,16 @@
 //!   current  (the live object) ─────────┘
 //! ```
 //!
-//! Fields that were in the last manifest but are not in the new one are deleted, fields in the new manifest
-//! are set, and fields of other managers are preserved. Kinds with a known [`schema`] get a strategic merge
-//! patch, which also preserves other managers' containers, ports and environment variables. All other kinds
-//! get a JSON merge patch, which treats every list as a single value and does not depend on the server's
-//! schema for the kind.
+//! Fields in the last manifest but not in the new one are deleted. Fields in the new manifest are set, and
+//! fields of other managers are preserved. Kinds with a known [`schema`] get a strategic merge patch, which
+//! also preserves other managers' containers, ports and environment variables. All other kinds get a JSON
+//! merge patch, which treats every list as a single value and doesn't depend on the server's schema.
 //!
-//! The result is the same as with kubectl, except when the server's single merge key cannot tell valid items
-//! apart, such as the same port for TCP and UDP, or a repeated variable. kubectl loses some of these items,
-//! whereas Tidegate sends the whole list.
+//! The result is the same as kubectl's, except when the server's single merge key can't tell valid items
+//! apart. Examples are the same port for TCP and UDP, and a repeated variable. kubectl loses some of these
+//! items, whereas Tidegate sends the whole list.
 //!
-//! This module does not call a server.
+//! This module doesn't call a server.
 
 mod annotation;
 mod directives;
@@ -42,8 +41,7 @@ const JSON_MERGE: &str = "application/merge-patch+json";
 /// Body of a PATCH request.
 ///
 /// A body that repeats values of other managers includes the resource version that was read. If the object
-/// has changed since, the server responds with 409, and the caller must read the object and compute the patch
-/// again.
+/// has changed since, the server responds with 409, and the caller must read it and compute the patch again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patch {
     /// Value of the `Content-Type` header.
@@ -66,7 +64,7 @@ impl Patch {
 /// Error of client-side apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatchError {
-    /// An object is not a map.
+    /// An object isn't a map.
     #[error("{which} is {found}, not a map of fields")]
     NotAMap { which: &'static str, found: &'static str },
     /// The manifest and the live object have different identities.
@@ -90,7 +88,7 @@ pub(crate) enum PatchError {
     TooLarge { object: String, bytes: usize },
 }
 
-/// Returns the patch that makes `current` match `modified`. `None` if there are no changes.
+/// Returns the patch that makes `current` match `modified`, or `None` if nothing changes.
 ///
 /// `original` is the last applied manifest, taken from the live object's last-applied annotation. If it is
 /// `None`, no fields are deleted. `modified` includes the new annotation.
@@ -115,8 +113,8 @@ fn as_fields<'a>(which: &'static str, value: &'a Value) -> Result<&'a Fields, Pa
     value.as_object().ok_or_else(|| PatchError::NotAMap { which, found: describe_json_type(value) })
 }
 
-/// Checks that both objects have the same identity. A patch is addressed by name, so a changed identity would
-/// either be ignored or be refused with an unclear message.
+/// Checks that both objects have the same identity. A patch refers to an object by name, so a changed
+/// identity would either be ignored or be refused with an unclear message.
 fn check_same_object(modified: &Fields, current: &Fields) -> Result<(), PatchError> {
     let name = |fields: &Fields| fields.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
     for (field, manifest, live) in [
@@ -132,12 +130,12 @@ fn check_same_object(modified: &Fields, current: &Fields) -> Result<(), PatchErr
     Ok(())
 }
 
-/// Returns a field if it is set. An explicit null means that the field is not set.
+/// Returns a field if it is set. An explicit null counts as unset.
 fn non_null_field<'a>(fields: Option<&'a Fields>, name: &str) -> Option<&'a Value> {
     fields?.get(name).filter(|value| !value.is_null())
 }
 
-/// Removes nulls from a new value, because a null means that the field is not set.
+/// Removes nulls from a new value, because a null means unset.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

@@ -26,8 +26,8 @@ impl<'a> Target<'a> {
         Self { gvk, resource, namespace, name: "" }
     }
 
-    /// Returns the location of one object. Checks that the name and namespace are not empty, because the path
-    /// would otherwise refer to something else.
+    /// Returns the location of one object. Checks that the name and namespace aren't empty, because an empty
+    /// one would change the meaning of the path.
     pub(crate) fn for_object(
         gvk: &'a Gvk,
         resource: Arc<Resource>,
@@ -44,7 +44,7 @@ impl<'a> Target<'a> {
         Err(ClusterError::new(ErrorKind::Invalid, format!("{gvk}: metadata.name: {reason}")))
     }
 
-    /// Returns the location for creating an object that doesn't have a name yet.
+    /// Returns the location for creating an object without a name.
     pub(crate) fn for_create(
         gvk: &'a Gvk,
         resource: Arc<Resource>,
@@ -92,7 +92,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Appends one path segment, with all delimiters in it escaped.
+/// Appends one path segment, escaping all delimiters in it.
 pub(crate) fn push_segment(path: &mut String, segment: &str) {
     push_escaped(path, segment, b"-._~:@!$&'()*+,;=");
 }

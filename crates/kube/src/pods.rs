@@ -13,9 +13,9 @@ use crate::paths::{Target, push_value};
 use crate::response::CallSubject;
 use crate::selector;
 
-/// Label that the pods of a Job have in every Kubernetes version.
+/// Label on the pods of a Job in every Kubernetes version.
 const JOB_NAME: &str = "&labelSelector=job-name";
-/// Assumed minimum average length of a log line in bytes, used when the end of a log is read.
+/// Assumed minimum average length of a log line in bytes, for reading the end of a log.
 const LINE_BYTES: usize = 10;
 
 impl KubeCluster {
@@ -62,7 +62,7 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Returns the events about an object. Events about cluster-scoped objects are stored in the namespace
+    /// Returns the events about an object. Events about cluster-scoped objects are in the namespace
     /// `default`.
     pub(crate) async fn list_events_about(&self, object: &Object) -> Result<Vec<Object>, ClusterError> {
         if object.uid().is_empty() {
@@ -86,7 +86,7 @@ impl KubeCluster {
         Ok(self.list_all(&target, detail, conditions).await?.objects)
     }
 
-    /// Returns the last part of a container's log.
+    /// Returns the end of a container's log.
     pub(crate) async fn read_log_tail(
         &self,
         container: &Container,
@@ -125,7 +125,7 @@ fn is_owned_by(object: &Object, owners: &HashSet<String>) -> bool {
     uids.any(|uid| owners.contains(uid))
 }
 
-/// Converts errors of nodes, which the API server fetches logs from. If the node is down, its logs are
+/// Converts errors from a node while the API server fetches its logs. If the node is down, its logs are
 /// unavailable.
 fn node_error(error: ClusterError) -> ClusterError {
     match error.kind {

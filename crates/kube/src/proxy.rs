@@ -9,7 +9,7 @@ use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use tidegate_model::Host;
 
 /// Returns true if `NO_PROXY` covers a server. `NO_PROXY` is `*` or a list of hosts, domains (including their
-/// subdomains), addresses and networks. Local addresses never use a proxy.
+/// subdomains), IP addresses and networks. Local addresses never use a proxy.
 pub(crate) fn is_exempt(no_proxy: &str, host: &str) -> bool {
     let host = Host::parse(host);
     let address = host.ip();
@@ -52,7 +52,7 @@ pub(crate) fn is_supported(proxy: &Uri) -> bool {
     matches!(proxy.scheme_str(), Some("http" | "socks5")) && proxy.host().is_some()
 }
 
-/// Returns a proxy's address without credentials.
+/// Returns a proxy's URL without credentials.
 pub(crate) fn redact_url(proxy: &Uri) -> String {
     let port = proxy.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", proxy.scheme_str().unwrap_or_default(), proxy.host().unwrap_or_default())
@@ -86,7 +86,7 @@ fn parse_credentials(proxy: &Uri) -> Option<(String, String)> {
     Some((decode_percent(user), decode_percent(password)))
 }
 
-/// Decodes percent escapes (`%40` is `@`). Invalid escapes remain unchanged.
+/// Decodes percent escapes (`%40` is `@`), leaving invalid ones unchanged.
 fn decode_percent(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Reads a single object, or a whole scope page by page.
+//! Reads of a single object, or of a whole scope page by page.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,7 +13,8 @@ use crate::response::{ApiResponse, CallSubject};
 
 /// Number of objects per page.
 pub(crate) const PAGE_SIZE: usize = 500;
-/// Maximum number of pages per list, more than any real cluster has. Stops servers that return pages forever.
+/// Maximum number of pages per list, more than any real cluster has. Stops servers that never send a last
+/// page.
 const PAGES_MAX: usize = 10_000;
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -51,7 +52,7 @@ impl KubeCluster {
         self.decode_found(target, &answer).await
     }
 
-    /// Reads one of many objects. Retries if the server is overloaded.
+    /// Reads one of many objects, with retries if the server is overloaded.
     pub(crate) async fn read_with_retry(&self, target: &Target<'_>) -> Result<Option<Object>, ClusterError> {
         let answer = self.api_server().call_with_retry(&Call::get(target.path())).await?;
         self.decode_found(target, &answer).await
@@ -75,7 +76,7 @@ impl KubeCluster {
         self.list_all(&target, scope.detail, "").await
     }
 
-    /// Lists all objects of a kind at the given location. `conditions` contains additional query parameters
+    /// Lists all objects of a kind at a location. `conditions` contains additional query parameters
     /// (`&labelSelector=…`).
     pub(crate) async fn list_all(
         &self,
@@ -87,7 +88,7 @@ impl KubeCluster {
         Ok(Listing { objects, resource_version })
     }
 
-    /// Lists objects, keeping only the results of `take`, so that at most one page is in memory. Returns
+    /// Lists objects and keeps only the results of `take`, so that at most one page is in memory. Returns
     /// these results and the list's resource version.
     pub(crate) async fn list_filtered<T>(
         &self,
@@ -127,7 +128,7 @@ impl KubeCluster {
         Err(ClusterError::new(ErrorKind::Server, text))
     }
 
-    /// Reads one page, the first unless there is a `next` token.
+    /// Reads one page: the one at the `next` token, or the first.
     pub(crate) async fn read_page(
         &self,
         target: &Target<'_>,
@@ -161,7 +162,7 @@ impl KubeCluster {
     }
 }
 
-/// Adds `apiVersion` and `kind` to a list item, which lacks them except for partial metadata.
+/// Adds `apiVersion` and `kind` to a list item. Servers include them only in partial metadata.
 pub(crate) fn complete_item(
     mut fields: Map<String, Value>,
     gvk: &Gvk,

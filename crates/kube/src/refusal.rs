@@ -1,11 +1,11 @@
-//! Details of refused manifests: immutable fields, and refusals that are specific to server-side apply.
+//! Details of refused manifests: immutable fields, and refusals specific to server-side apply.
 
 use serde_json::{Map, Value};
 use tidegate_cluster::{ImmutableField, Refusal};
 
-/// Beginning of the server's message for a manifest that server-side apply cannot process.
+/// Prefix of the server's message for a manifest that server-side apply can't process.
 pub(crate) const TYPED_PATCH: &str = "failed to create typed patch object";
-/// Beginning of the server's list of errors if it decodes an object strictly.
+/// Prefix of the server's error list from strict decoding.
 const STRICT_DECODING: &str = "strict decoding error: ";
 const STRICT_UNKNOWN_FIELD: &str = "unknown field ";
 const UNKNOWN_FIELD: &str = ": field not declared in schema";
@@ -17,7 +17,7 @@ const IMMUTABLE_PHRASES: [&str; 5] =
     ["immutable", "may not change", "cannot change", "cannot be changed", "updates to "];
 
 /// Returns the details of a refused server-side apply. A server reports unknown fields one level at a time,
-/// and reports repeated keys only if there are no unknown fields.
+/// and repeated keys only if all fields are known.
 pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     if !message.contains(TYPED_PATCH) && !message.contains("failed to create manager for existing fields") {
         return None;
@@ -34,18 +34,17 @@ pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     paths.map(Refusal::UnknownFields)
 }
 
-/// Returns true if a server found unknown fields when it decoded a create, update or patch request with
-/// strict validation.
+/// Returns true if a server found unknown fields in a create, update or patch request with strict validation.
 pub(crate) fn has_unknown_fields(message: &str) -> bool {
     message.split_once(STRICT_DECODING).is_some_and(|(_, errors)| errors.contains(STRICT_UNKNOWN_FIELD))
 }
 
-/// Joins errors that a server has put on separate lines.
+/// Joins errors on separate lines.
 pub(crate) fn join_lines(message: &str) -> String {
     message.replace("errors:\n  ", "").replace("\n  ", "; ")
 }
 
-/// Returns the field if the message says that it is immutable.
+/// Returns the field if the message calls it immutable.
 pub(crate) fn parse_immutable_field(field: &str, message: &str) -> Option<ImmutableField> {
     let text = strip_values(message);
     let lower = text.to_lowercase();
@@ -55,8 +54,8 @@ pub(crate) fn parse_immutable_field(field: &str, message: &str) -> Option<Immuta
         .then(|| ImmutableField { field: field.to_owned(), mutable_subfields: excepted_fields(field, text) })
 }
 
-/// Returns the server's message about a field, without the values. Servers print values as a dump or a diff
-/// of internal types.
+/// Returns the server's message about a field, without the values, which servers print as a dump or a diff of
+/// internal types.
 pub(crate) fn strip_values(message: &str) -> &str {
     let line = message.split('\n').next().unwrap_or_default();
     match line.strip_prefix("Invalid value: ") {
@@ -65,8 +64,7 @@ pub(crate) fn strip_values(message: &str) -> &str {
     }
 }
 
-/// Returns the fields that the server's message lists as exceptions, either in quotes or backticks or after
-/// "except".
+/// Returns the exceptions in the server's message: fields in quotes or backticks, or after "except".
 fn excepted_fields(field: &str, text: &str) -> Vec<String> {
     let Some((_, excepted)) = text.split_once("other than").or_else(|| text.split_once(" except ")) else {
         return Vec::new();
@@ -135,8 +133,7 @@ fn parse_path(path: &str) -> Option<Vec<PathStep>> {
     Some(steps)
 }
 
-/// Returns the content of the brackets at the beginning of the text, and the rest of the text. Values are
-/// quoted.
+/// Returns the content of the leading brackets, and the rest of the text. Values are quoted.
 fn split_bracket(text: &str) -> Option<(&str, &str)> {
     let inside = text.strip_prefix('[')?;
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -171,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// Parses messages from servers of versions 1.20 and 1.36.
+    /// Messages from servers of versions 1.20 and 1.36.
     #[test]
     fn refusals_specific_to_server_side_apply_are_recognized() {
         let undeclared = |paths: &[&str]| {
@@ -214,7 +211,8 @@ mod tests {
         assert_eq!(join_lines(&format!("{TYPED_PATCH}: errors:\n  a\n  b")), format!("{TYPED_PATCH}: a; b"));
     }
 
-    /// Messages from a server 1.36 for a merge patch, a create, and a manifest with duplicate keys.
+    /// Messages from a server of version 1.36 for a merge patch, a create, and a manifest with duplicate
+    /// keys.
     #[test]
     fn strict_decoding_errors_are_recognized() {
         let decoding =

@@ -1,4 +1,4 @@
-//! Server responses, decoded to an object or to a [`ClusterError`] that uses the same terms as kubectl.
+//! Server responses, decoded into an object or into a [`ClusterError`] with kubectl's terms.
 
 use std::time::Duration;
 
@@ -15,13 +15,12 @@ use crate::compact::CompactObject;
 use crate::paths::Target;
 use crate::refusal;
 
-/// Maximum length of the text that is displayed from a body in an unknown format.
+/// Maximum length of displayed text from a body in an unknown format.
 const BODY_TEXT_MAX: usize = 1024;
 
-/// Minimum duration of a call for a server error to be blamed on a dependency of the server, such as a
-/// webhook.
+/// Minimum duration of a call before a server error is blamed on a dependency, such as a webhook.
 const STALLED_AFTER: Duration = Duration::from_secs(4);
-/// Maximum number of warnings stored for each object.
+/// Maximum number of warnings stored per object.
 const WARNINGS_MAX: usize = 8;
 
 /// A complete response.
@@ -45,7 +44,7 @@ pub(crate) struct CallSubject<'a> {
     pub(crate) gvk: Option<&'a Gvk>,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
-    /// Size in bytes of the manifest that was sent.
+    /// Size of the sent manifest in bytes.
     pub(crate) manifest_bytes: usize,
 }
 
@@ -105,20 +104,20 @@ impl ApiResponse {
         Object::try_from(Value::Object(fields)).map_err(|error| decode_error(about, &error.to_string()))
     }
 
-    /// Returns true if only this request is refused, e.g. because a kind isn't loaded yet or because of a
-    /// disruption budget. The body of such a refusal is a `Status`, whereas an overloaded server refuses
-    /// early, in plain text.
+    /// Returns true if the server refuses only this request, for example because a kind isn't loaded yet or
+    /// because of a disruption budget. The body of such a refusal is a `Status`, whereas an overloaded server
+    /// refuses early, in plain text.
     pub(crate) fn is_request_specific(&self) -> bool {
         serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
     }
 
-    /// Returns the delay that the server asks for, in a header or just in the message.
+    /// Returns the delay that the server requests, in a header or just in the message.
     pub(crate) fn requested_delay(&self) -> Option<Duration> {
         let text = || serde_json::from_slice::<Status>(&self.body).ok()?.retry_after();
         self.retry_after.or_else(|| if self.status.is_success() { None } else { text() })
     }
 
-    /// Returns the refusal as an error whose message describes the call.
+    /// Converts the refusal to an error that describes the call.
     pub(crate) fn refusal_error(&self, about: CallSubject<'_>) -> ClusterError {
         let mut status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
         // Some servers omit the code from the body, and proxies respond with HTML.
@@ -174,7 +173,7 @@ fn decode_error(about: CallSubject<'_>, reason: &str) -> ClusterError {
     ClusterError::new(ErrorKind::Server, format!("cannot parse the server's response{subject}: {reason}"))
 }
 
-/// Returns the error for a kind that is not served.
+/// Returns the error for a kind that isn't served.
 pub(crate) fn unknown_kind_error(gvk: &Gvk) -> ClusterError {
     let text = format!(
         "no matches for kind {:?} in version {:?}: ensure CRDs are installed first",
@@ -206,8 +205,7 @@ impl Status {
         }
     }
 
-    /// Returns the error for a refused manifest. If fields are immutable, omits the server's dump of their
-    /// values.
+    /// Returns the error for a refused manifest. Omits the server's dump of immutable fields' values.
     fn invalid_error(&self, message: &str) -> ClusterError {
         if let Some(refusal) = refusal::parse_typed_patch(message) {
             return ClusterError::new(ErrorKind::Invalid, refusal::join_lines(message)).with_refusal(refusal);
@@ -216,7 +214,7 @@ impl Status {
             return ClusterError::new(ErrorKind::Invalid, message).with_refusal(Refusal::StrictDecoding);
         }
         let mut fields: Vec<ImmutableField> = Vec::new();
-        // Omit the manifest's other errors, which may be consequences of the immutable fields.
+        // Omit the manifest's other errors, which may only be consequences of the immutable fields.
         let mut text: Vec<String> = Vec::new();
         for cause in self.causes() {
             let (Some(field), Some(message)) = (cause.field.as_deref(), cause.message.as_deref()) else {
@@ -268,8 +266,8 @@ impl Status {
         }
     }
 
-    /// Returns true if a port or an address is allocated to another object. The server releases the port or
-    /// address shortly after that object is deleted.
+    /// Returns true if another object holds a port or an IP address. The server releases it shortly after
+    /// that object is deleted.
     fn is_allocated(&self) -> bool {
         let text = |cause: &Cause| {
             cause.message.as_deref().is_some_and(|text| text.ends_with("is already allocated"))
@@ -285,8 +283,8 @@ impl Status {
         self.details.as_ref()?.retry_after_seconds.map(Duration::from_secs)
     }
 
-    /// Returns the error for a missing object, namespace or kind. The server's response identifies the first
-    /// two, but not kinds.
+    /// Returns the error for a missing object, namespace or kind. The server identifies the first two, but
+    /// not kinds.
     fn not_found_error(&self, about: CallSubject<'_>, message: &str) -> ClusterError {
         let named = |field: fn(&Details) -> &Option<String>| {
             self.details.as_ref().and_then(|details| field(details).as_deref()).unwrap_or_default()
@@ -309,7 +307,7 @@ impl Status {
             || message.contains("trying to send message larger than max")
     }
 
-    /// Returns the fields that other managers own, grouped by manager. `None` for other conflicts.
+    /// Returns the fields of other managers, grouped by manager. `None` for other conflicts.
     fn describe_field_owners(&self) -> Option<String> {
         let mut owners: Vec<(&str, Vec<&str>)> = Vec::new();
         for cause in self.causes().filter(|cause| cause.reason.as_deref() == Some("FieldManagerConflict")) {

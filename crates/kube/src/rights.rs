@@ -1,5 +1,5 @@
-//! Missing permissions, as reported by the server: a request reads the rules of a namespace, and anything
-//! that they don't clearly grant is reviewed individually.
+//! Missing permissions, as reported by the server: one request reads the rules of a namespace, and anything
+//! they don't clearly grant is reviewed individually.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::response::CallSubject;
 use crate::rules::Rule;
 
 const GROUP: &str = "authorization.k8s.io/v1";
-/// Maximum number of permissions that are reviewed individually. Further missing permissions are reported
-/// only after the reviewed ones have been granted.
+/// Maximum number of individually reviewed permissions. Further missing ones are reported only after the
+/// reviewed ones have been granted.
 const REVIEWS_MAX: usize = 64;
 /// Maximum number of concurrent reviews.
 const CONCURRENT_REVIEWS_MAX: usize = 8;
@@ -38,7 +38,7 @@ struct ReviewStatus {
     resource_rules: Vec<Rule>,
 }
 
-/// A permission, with the name that its resource has in rules.
+/// Permission with its resource name in rules.
 struct NamedRight {
     right: Right,
     resource: Arc<Resource>,
@@ -46,7 +46,7 @@ struct NamedRight {
 
 impl NamedRight {
     /// Returns true if a rule grants the permission. A rule for certain object names is assumed to cover an
-    /// object whose name is unknown; if that is wrong, the server refuses the call itself.
+    /// object with an unknown name; if that is wrong, the server refuses the call itself.
     fn is_granted_by(&self, rule: &Rule) -> bool {
         let holds = |all: &[String], one: &str| all.iter().any(|given| given == "*" || given == one);
         let (names, name) = (&rule.resource_names, &self.right.name);
@@ -65,7 +65,7 @@ impl NamedRight {
 }
 
 impl KubeCluster {
-    /// Returns the missing permissions of the user who reads and of the user who writes.
+    /// Returns the missing permissions of the reading user and of the writing user.
     pub(crate) async fn review_rights(
         &self,
         rights: &BTreeSet<Right>,
@@ -113,7 +113,7 @@ impl KubeCluster {
         questions.try_filter_map(|missing| std::future::ready(Ok(missing))).try_collect().await
     }
 
-    /// Returns the rules of a namespace, as far as the server reports them.
+    /// Returns the rules of a namespace that the server reports.
     async fn fetch_rules(&self, namespace: &str) -> Result<Arc<[Rule]>, ClusterError> {
         let status = self.send_review("SelfSubjectRulesReview", json!({"namespace": namespace})).await?;
         Ok(status.map(|status| status.resource_rules).unwrap_or_default().into())
@@ -135,7 +135,7 @@ impl KubeCluster {
         Ok(status.is_some_and(|status| !status.allowed && status.evaluation_error.is_empty()))
     }
 
-    /// Sends one review. Returns `None` if the server does not support it.
+    /// Sends one review. Returns `None` if the server doesn't support it.
     async fn send_review(&self, kind: &str, spec: Value) -> Result<Option<ReviewStatus>, ClusterError> {
         let path = format!("/apis/{GROUP}/{}s", kind.to_lowercase());
         let body = json!({"apiVersion": GROUP, "kind": kind, "spec": spec}).to_string().into_bytes();

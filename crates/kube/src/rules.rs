@@ -9,7 +9,7 @@ use crate::singleflight::Singleflight;
 /// Rules by namespace and user.
 pub(crate) type RuleRequests = Singleflight<(String, Option<Arc<str>>), Arc<[Rule]>>;
 
-/// A rule that grants verbs on resources.
+/// Rule that grants verbs on resources.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Rule {

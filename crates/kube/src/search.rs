@@ -1,4 +1,4 @@
-//! Search of a cluster for an application's objects: kind by kind, limited by permissions, and shared by all
+//! Search for an application's objects in a cluster: kind by kind, limited by permissions, and shared by all
 //! waiting applications.
 
 use std::collections::{BTreeSet, HashSet};
@@ -25,16 +25,16 @@ const EXCLUDED_KINDS: [(&str, &str); 7] = [
     ("coordination.k8s.io", "Lease"),
     ("apps", "ControllerRevision"),
 ];
-/// A group that serves measurements rather than stored objects.
+/// Group that serves measurements rather than stored objects.
 const METRICS_GROUP: &str = "metrics.k8s.io";
-/// A group that duplicates objects of other groups.
+/// Group that duplicates objects of other groups.
 const DUPLICATE_GROUP: &str = "extensions";
 
-/// Maximum age of search results that applications share. Stale results do no harm: an application's own
+/// Maximum age of search results shared by applications. Stale results do no harm: an application's own
 /// writes are recorded with its operations, and any other write might as well have come a moment later.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(3);
 
-/// Result of searching for objects of one kind.
+/// Search result for one kind.
 #[derive(Default)]
 struct KindSearch {
     found: Vec<FoundObject>,
@@ -43,7 +43,7 @@ struct KindSearch {
 
 impl KubeCluster {
     /// Searches the cluster for the application's objects, within the scope of the query. Reads only
-    /// metadata, with a label selector if the tracking method uses a label.
+    /// metadata, and filters by label if the tracking method uses one.
     pub(crate) async fn search_cluster(
         &self,
         catalog: &Catalog,
@@ -88,7 +88,7 @@ impl KubeCluster {
         Ok((places, results.into_iter().filter_map(|result| result.unsearched).collect()))
     }
 
-    /// Logs kinds that can't be searched, each only once until it has been searched successfully.
+    /// Logs kinds that can't be searched, once until their next successful search.
     fn report_unsearched(&self, kinds: &[Gvk], results: &[KindSearch]) {
         let is_unsearched =
             |result: &KindSearch| result.unsearched.as_ref().is_some_and(|one| !one.has_searched_namespaces);
@@ -117,7 +117,7 @@ impl KubeCluster {
         };
         match error.kind {
             ErrorKind::Forbidden => self.search_namespaces(gvk, (what, &error), namespaces).await,
-            // A kind that is not served has no objects.
+            // A kind that isn't served has no objects.
             ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported => {
                 Ok(KindSearch::default())
             }
@@ -131,7 +131,7 @@ impl KubeCluster {
         }
     }
 
-    /// Searches only the relevant namespaces, in case that is all the permissions cover.
+    /// Searches only the relevant namespaces, in case the permissions cover only those.
     async fn search_namespaces(
         &self,
         gvk: &Gvk,
@@ -170,8 +170,8 @@ impl KubeCluster {
         Ok(KindSearch { found, unsearched: Some(unsearched) })
     }
 
-    /// Returns the application's own objects of a kind. Many applications search for the same kinds, so
-    /// everyone waiting for a search shares its result.
+    /// Returns the application's own objects of a kind. Many applications search for the same kinds, so all
+    /// waiting callers share one result.
     async fn search_scope(
         &self,
         gvk: &Gvk,

@@ -1,4 +1,4 @@
-//! Search results, which are shared by all waiting applications.
+//! Search results, shared by all waiting applications.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::singleflight::Singleflight;
 pub(crate) type RootsByApplication = HashMap<String, Vec<FoundObject>>;
 /// Running searches, by location and tracking method.
 pub(crate) type SearchRequests = Singleflight<(String, Tracking), Arc<SearchResult>>;
-/// Result of a search. An error is shared and reused in the same way as a successful result.
+/// Result of a search. Errors are shared and reused like successful results.
 pub(crate) type SearchResult = Result<RootsByApplication, ClusterError>;
 
-/// The part of a found object that is stored.
+/// Stored part of a found object.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundObject {
     pub(crate) uid: String,

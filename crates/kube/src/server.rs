@@ -24,20 +24,20 @@ use crate::limit::Limiter;
 use crate::response::{ApiResponse, CallSubject, parse_warnings};
 use crate::transport::{Connections, GatedClient, Transport, WatchPermit};
 
-/// Path that every server answers without authentication. Requests for it are cheap.
+/// Path that every server answers without authentication, and cheaply.
 pub(crate) const VERSION: &str = "/version";
-/// Maximum size of one response in bytes. A page of 500 objects of the largest size fits into it.
+/// Maximum size of a response in bytes. A page of 500 objects of the largest size fits.
 const RESPONSE_BYTES_MAX: usize = 1 << 30;
 /// Maximum number of attempts for a bulk read when the server is overloaded.
 const RETRY_ATTEMPTS_MAX: usize = 5;
-/// First delay between attempts if the server does not request a delay. The delay doubles with each attempt.
+/// First delay between attempts, unless the server requests one. It doubles with each attempt.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum number of times that one call checks the identity of a new connection. Other calls may use up the
-/// checked connections in the meantime.
+/// Maximum number of identity checks of new connections per call. Other calls may use up the checked
+/// connections in the meantime.
 const IDENTITY_CHECKS_MAX: usize = 16;
 
-/// An API server, with limits on its calls.
+/// API server, with limits on its calls.
 pub(crate) struct Server {
     transport: Transport,
     limiter: Limiter,
@@ -55,7 +55,7 @@ impl Server {
         Self { transport, limiter, monitor, probe_lock, call_timeout, watch_duration: WATCH_DURATION }
     }
 
-    /// Sets the duration after which the server is asked to end each watch.
+    /// Sets the requested duration of watches.
     pub(crate) fn with_watch_duration(self, watch_duration: Duration) -> Self {
         Self { watch_duration, ..self }
     }
@@ -76,7 +76,7 @@ impl Server {
         self.call_timeout
     }
 
-    /// Sends a call, and returns the response regardless of its status.
+    /// Sends a call. Returns the response, whatever its status.
     pub(crate) async fn call(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let link = self.transport.current_connections().await;
         let answer = self.call_limited(&link, call).await?;
@@ -92,8 +92,7 @@ impl Server {
         }
     }
 
-    /// Sends a call that is one of many reads. If the server is overloaded, retries a few times after the
-    /// requested delay.
+    /// Sends one of many reads. If the server is overloaded, retries a few times after the requested delay.
     pub(crate) async fn call_with_retry(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let mut wait = RETRY_DELAY_MIN;
         for _ in 1..RETRY_ATTEMPTS_MAX {
@@ -133,7 +132,7 @@ impl Server {
         let permit = self.limiter.acquire(&call.request_key()).await;
         let answer = self.with_timeout(call, self.attempt(link, call)).await?;
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
-        // A refusal of one request, or a failure of the server behind one kind, does not affect other calls.
+        // A refusal of one request, or a failure of the server behind one kind, doesn't affect other calls.
         match answer.retry_after.filter(|_| too_many || answer.status.is_server_error()) {
             Some(wait) if !answer.is_request_specific() => permit.record_overload(Some(wait)),
             _ if too_many => permit.record_overload(None),
@@ -143,7 +142,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// If the server is overloaded, delays identical requests from all callers by the requested time.
+    /// Delays identical requests from all callers by the requested time if the server is overloaded.
     fn record_requested_delay(&self, call: &Call, answer: &ApiResponse) {
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
         let Some(wait) = answer.requested_delay().filter(|_| too_many) else { return };
@@ -152,7 +151,7 @@ impl Server {
         } else {
             self.limiter.delay_all(wait);
         }
-        // Don't quote the message, because it may contain the request and is not masked here.
+        // Don't quote the message: it may contain the request and isn't masked here.
         self.monitor.record_delay(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
     }
 
@@ -177,7 +176,7 @@ impl Server {
         Ok(build_response(&head, started.elapsed(), body))
     }
 
-    /// Opens a stream that is expected to end soon.
+    /// Opens a short-lived stream.
     pub(crate) async fn open_stream(
         &self,
         call: &Call,
@@ -189,7 +188,7 @@ impl Server {
         self.check_stream_response(call, about, response).await
     }
 
-    /// Opens a watch. Only the start of the response has a time limit, and no call permit is used.
+    /// Opens a watch. Only the start of the response has a timeout, and the watch takes no call permit.
     pub(crate) async fn open_watch(
         &self,
         call: &Call,
@@ -206,8 +205,8 @@ impl Server {
         Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
-    /// Opens a stream without any time limit. The response starts only once there is content. The stream
-    /// doesn't use up a call permit, and waiting for it doesn't mean that the server is unresponsive.
+    /// Opens a stream without a timeout. The response starts only when there is content. The stream takes no
+    /// call permit, and waiting for it doesn't mean that the server is unresponsive.
     pub(crate) async fn open_unlimited_stream(
         &self,
         call: &Call,
@@ -220,11 +219,11 @@ impl Server {
             (response, watch_permit) = self.send_watch(&self.transport.connections(), call).await?;
         }
         self.monitor.record_response();
-        // The body of a refusal is read completely, so a timeout applies here.
+        // The body of a refusal is read completely, so it gets a timeout.
         Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
-    /// Records that an open watch has received data.
+    /// Records that an open watch received data.
     pub(crate) fn record_activity(&self) {
         self.monitor.record_response();
     }
@@ -256,7 +255,7 @@ impl Server {
                 self.confirm_identity(gated_client).await?;
             }
             match gated_client.client.send(self.build_request(call)?).await {
-                // Not sent, because it needed a new connection. Open and check a connection, then retry.
+                // Not sent: the call needs a new connection. Open and check one, then retry.
                 Err(error) if was_withheld(&error) => self.confirm_identity(gated_client).await?,
                 sent => return sent.map_err(|error| self.send_error(call, error)),
             }
@@ -265,7 +264,7 @@ impl Server {
         Err(ClusterError::new(ErrorKind::Unavailable, text))
     }
 
-    /// Opens a connection and checks the identity of the cluster at the other end.
+    /// Opens a connection and checks the cluster's identity.
     async fn confirm_identity(&self, gated_client: &GatedClient) -> Result<(), ClusterError> {
         let Some(meant) = self.transport.expected_cluster().identity() else { return Ok(()) };
         let check = gated_client.gate.begin_check().await;
@@ -284,7 +283,10 @@ impl Server {
                 Err(ClusterError::new(ErrorKind::Unavailable, text))
             }
             None => {
-                let text = format!("the server at {} does not identify its cluster", self.url());
+                let text = format!(
+                    "cannot identify the cluster at {}: the kube-system namespace cannot be read",
+                    self.url()
+                );
                 Err(ClusterError::new(ErrorKind::Unavailable, text))
             }
         }
@@ -340,7 +342,7 @@ impl Server {
     /// Returns the error for a connection that failed or closed too early.
     pub(crate) fn connection_error(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
         let client = find_http_client_error(error);
-        // Report the innermost errors, because the outer errors name only the layer.
+        // Report the innermost errors, because the outer ones name only the layer.
         let reason = format_error_chain(client.and_then(StdError::source).unwrap_or(error));
         if is_abort(error) {
             return ClusterError::new(ErrorKind::Server, self.aborted_message(call, &reason));
@@ -366,7 +368,7 @@ impl Server {
 }
 
 /// Returns true if the server aborted only this request, for example after a panic. The connection and other
-/// requests are then not affected.
+/// requests are unaffected.
 fn is_abort(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -400,7 +402,7 @@ fn build_response(head: &Parts, duration: Duration, body: Bytes) -> ApiResponse 
     ApiResponse { status: head.status, retry_after, warnings, etag, duration, body }
 }
 
-/// Parses `Retry-After`. Only seconds are supported, because Kubernetes never sends dates.
+/// Parses `Retry-After`. Supports only seconds, because Kubernetes never sends dates.
 fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

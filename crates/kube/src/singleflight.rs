@@ -1,6 +1,6 @@
 //! Coalesced requests. Identical concurrent requests are sent once, and once more for callers that arrive
-//! while it is in flight. The response is as fresh as that of a separate request, because it never comes from
-//! a request that started before the call, except if the caller accepts a maximum age.
+//! while it is in flight. Responses are as fresh as those of separate requests: they never come from a
+//! request that started before the call, unless the caller accepts a maximum age.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -26,7 +26,7 @@ struct Flight<T> {
     last: tokio::sync::Mutex<Option<LastResponse<T>>>,
 }
 
-/// A response, and the time at which its request started.
+/// Response with the start time of its request.
 struct LastResponse<T> {
     started: u64,
     started_at: Instant,
@@ -55,7 +55,7 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
         self.run_recent(about, Duration::ZERO, question).await
     }
 
-    /// Like [`Self::run`], but also accepts a successful response more recent than `good_for`.
+    /// Works like [`Self::run`], but also accepts a successful response more recent than `good_for`.
     pub(crate) async fn run_recent(
         &self,
         about: K,
@@ -74,8 +74,8 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
         *last = Some(LastResponse { started, started_at, response: answer.clone() });
         drop(last);
         if !good_for.is_zero() {
-            // The map holds only a weak reference. Keep the flight alive until its response is too old to be
-            // reused.
+            // The map holds only a weak reference. Keep the flight alive until its response is too old to
+            // reuse.
             tokio::spawn(async move {
                 tokio::time::sleep_until(started_at + good_for).await;
                 drop(round);
@@ -85,7 +85,7 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
     }
 
     fn join_flight(&self, about: K) -> Arc<Flight<T>> {
-        // Every change under the lock is atomic, so a panic cannot leave a partial change behind.
+        // Every change under the lock is atomic, so a panic can't leave a partial change behind.
         let mut under_way = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(round) = under_way.get(&about).and_then(Weak::upgrade) {
             return round;
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that counts requests and responds when the test permits it.
+    /// Server that counts requests and responds when the test permits it.
     struct FakeServer {
         request_count: AtomicU64,
         response_permits: Semaphore,

@@ -1,4 +1,4 @@
-//! Tests the crate's requests to a scripted server, and how it interprets each response.
+//! Tests of the crate's requests to a scripted server, and of its interpretation of responses.
 
 mod connection;
 mod discovery;
@@ -28,7 +28,7 @@ use crate::KubeCluster;
 use crate::server::Server;
 use crate::transport::Transport;
 
-/// The server's response to a request.
+/// Server's response to a request.
 enum Reply {
     /// Status and a JSON body.
     Json(u16, Value),
@@ -38,17 +38,17 @@ enum Reply {
     Warning(u16, &'static [&'static str], Value),
     /// A JSON body with an ETag, or "not modified" if the client already has the body.
     Etag(&'static str, Value),
-    /// A JSON body, sent after this number of seconds.
+    /// A JSON body, sent after a delay in seconds.
     Slow(u64, u16, Value),
-    /// The server is overloaded, and requests this delay in seconds.
+    /// The server is overloaded and requests this delay in seconds.
     Busy(u64),
-    /// Status and a body that is not JSON.
+    /// Status and a non-JSON body.
     Text(u16, &'static str),
     /// A stream of pieces, and the state of the connection after the last piece.
     Pieces(Vec<Vec<u8>>, End),
-    /// The connection stays open, but no response is sent.
+    /// The connection stays open without a response.
     Hang,
-    /// The connection breaks before a response is sent.
+    /// The connection breaks without a response.
     Broken,
 }
 
@@ -80,8 +80,8 @@ impl ReceivedRequest {
 type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 type BoxedBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// Creates a cluster whose server responds according to the script. Requests that are not in the script
-/// receive the default response.
+/// Creates a cluster with a server that responds according to the script. Requests outside the script get the
+/// default response.
 fn scripted_cluster(
     script: impl Fn(&ReceivedRequest) -> Option<Reply> + Send + Sync + 'static,
 ) -> (KubeCluster, RequestLog) {

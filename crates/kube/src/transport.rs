@@ -1,5 +1,4 @@
-//! Connections: one connection for all calls, using HTTP/2 if the server supports it, and with credentials
-//! that can be renewed.
+//! Connections: one for all calls, using HTTP/2 if the server supports it, with renewable credentials.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,23 +25,23 @@ use crate::proxy;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between pings on an idle connection. Without pings, a watch on a dead connection would hang.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// Time to wait for the response to a ping before the connection is closed.
+/// Time to wait for the response to a ping before closing the connection.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Number of unread bytes that the server may send per stream.
+/// Maximum number of unread bytes that the server may send per stream.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// Number of unread bytes that the server may send per connection. This is more than its streams can use, so
-/// a stream that isn't being read can't block the others.
+/// Maximum number of unread bytes that the server may send per connection. More than its streams can use, so
+/// a stream without a reader can't block the others.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
-/// Number of watches on one connection above which another connection is used. Most servers allow 250
-/// streams, but some allow only 100.
+/// Maximum number of watches on one connection before opening another. Most servers allow 250 streams, but
+/// some allow only 100.
 const WATCHES_PER_CONNECTION: usize = 90;
-/// Maximum number of connections for watches. If all connections are full, additional watches use the
-/// connection with the fewest watches.
+/// Maximum number of connections for watches. If all are full, additional watches use the connection with the
+/// fewest watches.
 const WATCH_CONNECTIONS_MAX: usize = 8;
 /// Minimum interval between renewals of credentials.
 const RENEW_INTERVAL_MIN: Duration = Duration::from_secs(5);
 
-/// Connections to a server, which are replaced when the credentials change.
+/// Connections to a server, replaced when the credentials change.
 pub(crate) struct Transport {
     source: RwLock<CredentialSource>,
     /// Reason why the last renewal did not provide different credentials.
@@ -75,19 +74,19 @@ pub(crate) struct Connections {
     credentials: Option<Arc<ProgramCredentials>>,
 }
 
-/// A client and its identity gate.
+/// Client and its identity gate.
 pub(crate) struct GatedClient {
     pub(crate) client: Client,
     pub(crate) gate: Arc<IdentityGate>,
 }
 
-/// A connection for watches.
+/// Connection for watches.
 struct WatchConnection {
     client: GatedClient,
     open_watches: Arc<AtomicUsize>,
 }
 
-/// An open watch, counted until it is dropped.
+/// Open watch, counted until dropped.
 pub(crate) struct WatchPermit(Arc<AtomicUsize>);
 
 impl Drop for WatchPermit {
@@ -117,7 +116,7 @@ impl Connections {
         &self.calls
     }
 
-    /// Returns a client for a watch. Keep the permit for as long as the watch is open.
+    /// Returns a client for a watch. Keep the permit while the watch is open.
     pub(crate) fn acquire_watch_client(&self) -> (&GatedClient, Option<WatchPermit>) {
         let open = |connection: &&WatchConnection| connection.open_watches.load(Ordering::Relaxed);
         let connection = self.watches.iter().find(|connection| open(connection) < WATCHES_PER_CONNECTION);
@@ -137,7 +136,7 @@ impl Transport {
     }
 
     /// Creates a transport. Its credentials change only on request, or when a program provides different
-    /// credentials.
+    /// ones.
     pub(crate) async fn with_connection(
         declared: ClusterConnection,
         ready: ResolvedConfig,
@@ -191,7 +190,7 @@ impl Transport {
         &self.url
     }
 
-    /// Returns the cluster that is expected at the other end.
+    /// Returns the expected cluster.
     pub(crate) fn expected_cluster(&self) -> &ExpectedCluster {
         &self.expected_cluster
     }
@@ -200,7 +199,7 @@ impl Transport {
         Arc::clone(&self.connections.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the current connections. Expired credentials from a program are renewed first.
+    /// Returns the current connections, after renewing expired credentials from a program.
     pub(crate) async fn current_connections(&self) -> Arc<Connections> {
         let link = self.connections();
         if link.credentials.as_ref().is_some_and(|given| given.is_expired()) {
@@ -214,8 +213,8 @@ impl Transport {
         self.renewal_error.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the credentials again after the server has refused those of `refused`. Returns true if there are
-    /// new ones to try.
+    /// Reads the credentials again after the server refused those of `refused`. Returns true if there are new
+    /// ones to try.
     pub(crate) async fn renew(&self, refused: &Connections) -> bool {
         let source = self.source.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &source {
@@ -305,7 +304,7 @@ fn build_connections(
     }
 }
 
-/// Builds a client. Its connections are opened when they are first used.
+/// Builds a client. Connections open on first use.
 fn build_with_connector<C>(
     config: &Config,
     tcp: C,
@@ -315,7 +314,7 @@ where
     C: Clone,
     HttpsConnector<GatedConnector<C>>: Connect + Clone + Send + Sync + 'static,
 {
-    // Each of these calls may run a credential program, so make each call only once for all clients.
+    // Each of these calls may run a credential program, so make them only once for all clients.
     let (tls, auth) = (config.rustls_client_config()?, config.auth_layer()?);
     let (base, headers) = (config.base_uri_layer(), config.extra_headers_layer()?);
     let build_client = || -> Result<GatedClient, kube::Error> {

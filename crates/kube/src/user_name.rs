@@ -1,4 +1,4 @@
-//! Name of the user as which the API server authenticates Tidegate.
+//! Name of Tidegate's authenticated user on the API server.
 
 use http::Method;
 use serde::Deserialize;
@@ -8,8 +8,7 @@ use crate::KubeCluster;
 use crate::call::{Call, JSON};
 use crate::response::CallSubject;
 
-/// Versions of the group that contains SelfSubjectReview, newest first. Kubernetes before 1.27 supports none
-/// of these versions.
+/// Group versions with SelfSubjectReview, newest first. Kubernetes before 1.27 supports neither.
 const GROUP_VERSIONS: [&str; 2] = ["authentication.k8s.io/v1", "authentication.k8s.io/v1beta1"];
 
 #[derive(Default, Deserialize)]
@@ -31,8 +30,8 @@ struct UserInfo {
 }
 
 impl KubeCluster {
-    /// Returns the name of the user that the API server has authenticated, or else that in the kubeconfig or
-    /// the pod's token, if any.
+    /// Returns the user name from the API server's authentication, or else from the kubeconfig or the pod's
+    /// token, if any.
     pub async fn user_name(&self) -> Option<String> {
         for group in GROUP_VERSIONS {
             let path = format!("/apis/{group}/selfsubjectreviews");

@@ -19,14 +19,14 @@ use crate::read::complete_item;
 use crate::response::{CallSubject, Status};
 use crate::transport::WatchPermit;
 
-/// Kinds whose health rules allow failures for some time after a change to the spec. The time of that change
-/// is available only in the managed fields.
+/// Kinds with health rules that allow failures for some time after a change to the spec. Only the managed
+/// fields contain the time of that change.
 const KINDS_WITH_GRACE_PERIOD: [&str; 2] = ["HorizontalPodAutoscaler", "ScaledObject"];
 
-/// Time after which the client itself ends a watch that the server should have ended.
+/// Delay after which the client itself ends a watch that the server should have ended.
 const END_DELAY: Duration = Duration::from_secs(15);
-/// Maximum length of a line of a watch, in bytes. An object of the maximum size, 1.5 MB, fits even if its
-/// JSON in another version is longer.
+/// Maximum length of a watch line in bytes. An object of the maximum size, 1.5 MB, fits even if its JSON in
+/// another version is longer.
 const LINE_BYTES_MAX: usize = 32 << 20;
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
@@ -122,8 +122,8 @@ impl Watch {
         })?;
         match kind.as_str() {
             "ADDED" | "MODIFIED" | "DELETED" => {
-                // Drop managed fields, which are the largest part of an object. They are needed only if the
-                // object's health depends on the time of the last change to its spec.
+                // Drop managed fields, the largest part of an object. They are needed only if the object's
+                // health depends on the time of the last change to its spec.
                 if let Some(Value::Object(metadata)) = object.get_mut("metadata")
                     && !KINDS_WITH_GRACE_PERIOD.contains(&self.gvk.kind.as_str())
                 {
@@ -152,24 +152,24 @@ impl Watch {
 struct Lines {
     body: Body,
     buffer: BytesMut,
-    /// Length of the prefix of `read` that is known not to contain a line ending.
+    /// Length of the prefix of `read` without a line ending.
     searched: usize,
     ends_at: Instant,
-    /// Held for as long as the response body exists.
+    /// Held while the response body exists.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }
 
 enum LineError {
     TooLong,
-    /// The server did not end the watch at its timeout. The connection may be dead.
+    /// The server didn't end the watch at its timeout. The connection may be dead.
     Unfinished,
     Broken(kube::Error),
 }
 
 impl Lines {
-    /// Returns the next line, or `None` once the server has closed the watch. An incomplete last line is
-    /// ignored.
+    /// Returns the next line, or `None` once the server has closed the watch. Ignores an incomplete last
+    /// line.
     async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
             let unread = self.buffer.get(self.searched..).unwrap_or_default();

@@ -8,18 +8,17 @@ use tidegate_model::Timestamp;
 
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// Maximum time that a lazy event may stay buffered, so that it can share a write with other events. Losing
-/// it in a crash is harmless.
+/// Maximum time that a lazy event stays buffered so that it can share a write. Losing it in a crash is
+/// harmless.
 pub const LAZY_EVENT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Maximum time that an event recording the reason for a wait may stay unwritten. The reason can't be
-/// reconstructed if a crash loses the event.
+/// Maximum time before the reason for a wait is written. A reason lost in a crash can't be reconstructed.
 pub const STATUS_EVENT_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Minimum number of events between two snapshots. Snapshots limit the number of events that a recovery has
-/// to replay. A larger [snapshot weight](Machine::snapshot_weight) takes precedence, so that snapshots never
-/// cost more to write than events.
+/// Minimum number of events between two snapshots, which limit the replay in a recovery.
+/// A larger [snapshot weight](Machine::snapshot_weight) takes precedence, so that snapshots never cost more
+/// to write than events.
 pub const SNAPSHOT_INTERVAL_MIN: u64 = 512;
-/// Maximum number of events per machine. A machine that records more is assumed to be stuck in an endless
-/// loop, and fails.
+/// Maximum number of events per machine. A machine that exceeds it is assumed to be stuck in a loop, and
+/// fails.
 pub const EVENTS_MAX: u64 = 5_000_000;
 
 /// Driver of a single machine. It sits between the machine's log and its effects, and does no I/O itself.
@@ -52,7 +51,7 @@ pub struct Driver<M: Machine> {
     in_flight: Option<BatchInFlight>,
     /// Sequence number of the last event covered by the newest snapshot.
     snapshot_sequence: u64,
-    /// Subjects whose outstanding commands may have changed since the last call of
+    /// Subjects whose outstanding commands may have changed since the last call to
     /// [`Driver::take_affected_subjects`].
     affected_subjects: AffectedSubjects<M::Subject>,
     /// Subjects whose subscriptions must restart.
@@ -65,7 +64,7 @@ struct BatchInFlight {
     has_urgent_event: bool,
 }
 
-/// Events that must be made durable.
+/// Events to make durable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch<E, S> {
     /// Sequence number of the first event.
@@ -76,7 +75,7 @@ pub struct Batch<E, S> {
     pub snapshot: Option<S>,
 }
 
-/// Events of a machine that must be made durable, with a snapshot of its state if one is due.
+/// Batch of a machine's events.
 pub type MachineBatch<M> = Batch<<M as Machine>::Event, <M as Machine>::State>;
 
 impl<E, S> Batch<E, S> {
@@ -238,8 +237,8 @@ impl<M: Machine> Driver<M> {
         self.in_flight.is_some()
     }
 
-    /// Returns the deadline for writing the buffered events if nothing else happens. Returns `None` while a
-    /// batch is in flight, because the next batch can't start before then.
+    /// Returns the time by which the buffered events must be written. Returns `None` while a batch is in
+    /// flight, because the next batch has to wait for it.
     pub fn flush_at(&self) -> Option<Timestamp> {
         self.flush_at.filter(|_| self.in_flight.is_none())
     }

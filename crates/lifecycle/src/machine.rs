@@ -24,12 +24,12 @@ pub trait Machine: 'static {
     type Input: Send + 'static;
     /// Outstanding command.
     type Command: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Subject of a command. Commands for the same subject run one at a time: the next command waits for the
-    /// result of the command in flight, even if that is no longer outstanding.
+    /// Subject of a command. Commands for the same subject run one at a time, even if the command in flight
+    /// is no longer outstanding.
     type Subject: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Object that an observation describes. Only the newest observation of each object counts.
+    /// Key of an observed object. Only the newest observation per key counts.
     type ObservationKey: Ord + fmt::Debug + Send + 'static;
-    /// Reason why an input is rejected.
+    /// Reason for rejecting an input.
     type Rejection: std::error::Error + Send + Sync + 'static;
 
     /// Returns the events that an input causes.
@@ -47,7 +47,7 @@ pub trait Machine: 'static {
     fn apply(state: Self::State, event: &Self::Event) -> Result<Self::State, IllegalEvent>;
 
     /// Returns the outstanding commands, and the time at which they change without further input. After a
-    /// restart, nothing else determines the commands to execute.
+    /// restart, these alone determine what to execute.
     fn outstanding(state: &Self::State, now: Timestamp) -> Outstanding<Self::Command>;
 
     /// Returns the outstanding commands for one subject. A machine that overrides
@@ -60,8 +60,8 @@ pub trait Machine: 'static {
     }
 
     /// Returns the subjects whose outstanding commands this event can change. `_state` is the state before
-    /// the event. The default is all subjects. Machines with many subjects should override it, so that the
-    /// runner visits only those affected.
+    /// the event. Defaults to all subjects. Machines with many subjects should override it, so that the
+    /// runner visits only the affected ones.
     fn affected_subjects(_state: &Self::State, _event: &Self::Event) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
     }
@@ -82,14 +82,13 @@ pub trait Machine: 'static {
     /// subject.
     fn subject(command: &Self::Command) -> Self::Subject;
 
-    /// Returns true for a subscription, such as a watch, which runs for as long as it is outstanding. All
-    /// other commands run once and produce a result.
+    /// Returns true for a subscription, such as a watch, which runs while it is outstanding. All other
+    /// commands run once and produce a result.
     fn is_subscription(_command: &Self::Command) -> bool {
         false
     }
 
-    /// Returns the object that an input observes, or `None` if the input must not be dropped in favor of a
-    /// newer input.
+    /// Returns the key of the observed object, or `None` for an input that a newer one must not replace.
     fn observation_key(_input: &Self::Input) -> Option<Self::ObservationKey> {
         None
     }
@@ -175,10 +174,10 @@ pub(crate) use implement_machine_core;
 /// Outstanding commands of a machine, and the time of its next wake-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outstanding<C> {
-    /// The commands. Any of them may be executed twice, so they must be idempotent.
+    /// Commands to execute. Each may run twice, so it must be idempotent.
     pub commands: Vec<C>,
-    /// Next time at which something changes without further input: an event follows, or a command becomes
-    /// outstanding. Waking up late or more than once is harmless.
+    /// Next time at which an event follows or a command becomes outstanding without further input. Waking up
+    /// late or more than once is harmless.
     pub wake_at: Option<Timestamp>,
 }
 
@@ -237,8 +236,7 @@ pub enum Urgency {
     Within(Duration),
 }
 
-/// Error returned when an event is illegal in the current state: the log is damaged, or a buggy program wrote
-/// it.
+/// Error for an event that is illegal in the current state: the log is damaged, or a buggy program wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {event} cannot follow in state {state}; the operation's log is damaged")]
 pub struct IllegalEvent {

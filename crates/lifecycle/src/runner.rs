@@ -24,8 +24,8 @@ pub use self::outbox::Outbox;
 use crate::driver::{Driver, DriverError, MachineDriverError};
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding};
 
-/// Minimum delay before the alarm rings again for the same time, which happens if the wall clock was set back
-/// or no work was due.
+/// Minimum delay before the alarm can fire again for the same deadline. It does so if the wall clock was set
+/// back or no work was due.
 pub const ALARM_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Maximum time that a reader waits for an urgent event, so that lazy events can share its write.
@@ -69,16 +69,16 @@ pub struct Runner<M: Machine, E: Effects<M>> {
     affected_subjects: AffectedSubjects<M::Subject>,
     /// Time at which the outstanding commands change without an input.
     wake_at: Option<Timestamp>,
-    /// Time at which the alarm will ring.
+    /// Time of the next alarm.
     alarm: Option<Timestamp>,
-    /// Time that the alarm was set to when it last rang.
+    /// Time the last alarm was set for.
     last_alarm: Option<Timestamp>,
     /// Requests to answer once the next batch is durable.
     replies: Vec<E::Reply>,
     /// Readers to answer once the events so far are durable. Unlike `replies`, they wait until
     /// `readers_until` for an urgent event.
     readers: Vec<E::Reply>,
-    /// Time at which events are written for the readers.
+    /// Time to write events for the readers.
     readers_until: Option<Timestamp>,
     /// Requests and readers to answer once the batch in flight is durable.
     replies_in_flight: Vec<E::Reply>,
@@ -253,7 +253,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         }
         let Some(batch) = batch else {
             if !self.driver.is_writing() {
-                // There is nothing to write for these requests, so answer them immediately.
+                // These requests have nothing to write, so answer them immediately.
                 let mut replies = std::mem::take(&mut self.replies);
                 if self.driver.flush_at().is_none() {
                     replies.append(&mut self.readers);

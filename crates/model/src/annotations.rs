@@ -28,7 +28,7 @@ pub const HELM_HOOK: &str = "helm.sh/hook";
 pub const HELM_HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Helm hook weight. Used as the wave if the object doesn't have an Argo CD wave.
 pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
-/// Helm resource policy. With `keep`, the object is kept when its release is uninstalled.
+/// Helm resource policy. `keep` preserves the object when its release is uninstalled.
 pub const HELM_RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 /// ID of an Argo CD installation. Distinguishes several installations that share a cluster (Argo CD).
 pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
@@ -56,7 +56,8 @@ pub const GATE: &str = "tidegate.dev/gate";
 /// Operations that run the hook, comma-separated: `sync`, `selfheal`. Defaults to the operations configured
 /// for the application.
 pub const HOOK_ON: &str = "tidegate.dev/hook-on";
-/// `inputs-changed`: the hook runs only if its inputs have changed since its last run, or if that run failed.
+/// Condition for running the hook. With `inputs-changed`, it runs only if its inputs changed since its last
+/// run, or if that run failed.
 pub const RUN_WHEN: &str = "tidegate.dev/run-when";
 /// Inputs of a hook in addition to its manifest, comma-separated: `GROUP:KIND:NAMESPACE/NAME`.
 pub const INPUTS: &str = "tidegate.dev/inputs";
@@ -65,7 +66,7 @@ pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.
 pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
 /// Handling of the `status` conventions for custom resources. `off` disables them for this object. `required`
-/// enables them and treats an object without a status as progressing.
+/// enables them and treats a missing status as progressing.
 pub const HEALTH_CONVENTION: &str = "tidegate.dev/health-convention";
 /// Time to wait before a failure that may be temporary makes the object Degraded.
 pub const HEALTH_GRACE: &str = "tidegate.dev/health-grace";
@@ -94,27 +95,26 @@ pub const KUBECTL_MANAGER: &str = "kubectl-client-side-apply";
 /// Field managers of Argo CD's application controller, newest first. Earlier versions used the program name
 /// as the manager.
 pub const ARGO_CD_MANAGERS: [&str; 2] = ["argocd-controller", "argocd-application-controller"];
-/// Annotation in which client-side apply stores the last-applied manifest.
+/// Last-applied manifest, stored by client-side apply.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Field manager of Tidegate's server-side applies.
 pub const FIELD_MANAGER: &str = "tidegate";
-/// Field manager for the status, operation and finalizers that the service writes to managed resources. It
-/// differs from [`FIELD_MANAGER`] so that these fields are kept when another Application deploys the
-/// Application's manifest.
+/// Field manager for the status, operation and finalizers that the service writes to managed resources.
+/// Separate from [`FIELD_MANAGER`], so these fields survive if another Application deploys the Application's
+/// manifest.
 pub const SERVICE_MANAGER: &str = "tidegate-serve";
 /// Field manager for resources that `tidegate app` writes directly, without a service.
 pub const COMMAND_MANAGER: &str = "tidegate-app";
 
-/// Finalizer that keeps an Application from being removed until its objects are deleted, or an ApplicationSet
-/// until its Applications are deleted (Argo CD).
+/// Finalizer that keeps an Application until its objects are deleted, or an ApplicationSet until its
+/// Applications are deleted (Argo CD).
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
-/// Finalizer that keeps an Application from being removed until its PreDelete hooks have run (Argo CD).
+/// Finalizer that keeps an Application until its PreDelete hooks have run (Argo CD).
 pub const PRE_DELETE_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io";
-/// Finalizer that keeps an Application from being removed until its PostDelete hooks have run (Argo CD).
+/// Finalizer that keeps an Application until its PostDelete hooks have run (Argo CD).
 pub const POST_DELETE_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io";
 
-/// Returns true if `finalizer` equals `whole` or is one of its stages: `whole` followed by a slash and a
-/// suffix.
+/// Returns true if `finalizer` is `whole` or one of its stages: `whole`, a slash and a suffix.
 pub fn is_finalizer_or_stage(finalizer: &str, whole: &str) -> bool {
     finalizer.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

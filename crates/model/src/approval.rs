@@ -31,9 +31,9 @@ impl PlanApproval {
 /// The stored plan that an operation must execute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPlanRef {
-    /// Hash of the entire plan, which identifies it.
+    /// Hash of the entire plan, which serves as its ID.
     pub hash: Digest,
-    /// The time at which the plan was computed from the cluster state.
+    /// Time at which the plan was computed from the cluster state.
     pub made_at: Timestamp,
     /// Approvals. Empty if the plan didn't need approval.
     pub approvals: Vec<PlanApproval>,

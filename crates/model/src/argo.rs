@@ -1,8 +1,8 @@
 //! Custom resources of `argoproj.io/v1alpha1`, as users write them.
 //!
-//! Field names match Argo CD's. Unknown fields are preserved, so reading and writing a resource doesn't lose
-//! anything. [`Application::unknown_fields`] and [`ApplicationSet::unknown_fields`] list the unknown fields.
-//! Fields that are not interpreted yet (plugins) are stored as raw values.
+//! Field names match Argo CD's. Unknown fields are preserved, so a round trip loses nothing.
+//! [`Application::unknown_fields`] and [`ApplicationSet::unknown_fields`] list them. Fields that aren't
+//! interpreted yet (plugins) are stored as raw values.
 
 mod api_version;
 mod application;

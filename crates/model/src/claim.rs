@@ -11,19 +11,19 @@ use crate::Timestamp;
 pub struct ClaimRequest {
     /// Namespace of the Lease. Defaults to the destination namespace.
     pub namespace: Option<String>,
-    /// Policy if another operation holds the claim.
+    /// Policy for a claim that another operation holds.
     pub if_taken: ClaimConflictPolicy,
 }
 
-/// Policy for an operation whose claim is held by another.
+/// Policy for a claim that another operation holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimConflictPolicy {
-    /// Ends without making any changes.
+    /// Stops without making any changes.
     #[default]
     Refuse,
-    /// Waits until the other operation has finished.
+    /// Waits for the other operation to finish.
     Queue,
-    /// Asks the other operation to stop, and waits until it has.
+    /// Asks the other operation to stop, and waits for it.
     Supersede,
 }
 

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::GroupKind;
 use crate::built_in_kinds::BUILT_IN_KINDS;
 
-/// Discovery information about one kind.
+/// Discovery information about a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindInfo {
     /// Served versions, preferred first.
@@ -15,9 +15,9 @@ pub struct KindInfo {
 /// Kinds that a cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// Information about each kind, regardless of its version.
+    /// Information about each kind, independent of version.
     pub kinds: BTreeMap<GroupKind, KindInfo>,
-    /// Groups and versions of aggregated API servers that don't respond. Their kinds are currently unknown.
+    /// Groups and versions of aggregated API servers that don't respond, so their kinds are unknown.
     pub unavailable_versions: BTreeSet<(String, String)>,
 }
 

@@ -11,18 +11,18 @@ use crate::annotations::{
 };
 use crate::argo::GROUP;
 
-/// Sync option with the field manager whose fields Tidegate takes over in all of an application's objects.
-/// The annotation [`MIGRATION_MANAGER`](crate::annotations::MIGRATION_MANAGER) does the same for a single
-/// resource.
+/// Sync option that names a field manager. Tidegate takes over its fields in all objects of an application.
+/// For a single resource, use the annotation [`MIGRATION_MANAGER`](crate::annotations::MIGRATION_MANAGER).
 pub const MIGRATION_OPTION: &str = "ClientSideApplyMigrationManager";
 
-/// The fields in `managedFields` that a manager wrote with updates, split in two.
+/// Fields that a manager wrote with updates, according to `managedFields`, split in two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldHandover {
     /// Fields that Tidegate takes over. They are removed from the object unless a manifest sets them.
     pub transferred: Map<String, Value>,
-    /// Fields that the manager keeps because manifests don't control them: the status, an Application's
-    /// requested operation, and the finalizers that controllers add to Applications and ApplicationSets.
+    /// Fields that the manager keeps because manifests don't control them. These are the status, an
+    /// Application's requested operation, and finalizers that controllers add to Applications and
+    /// ApplicationSets.
     pub retained: Map<String, Value>,
 }
 
@@ -39,8 +39,8 @@ impl FieldHandover {
                         || is_finalizer_or_stage(one, POST_DELETE_FINALIZER)
                 });
             }
-            // Users can set this finalizer in a manifest, but earlier versions of Tidegate also added it as
-            // the engine's field manager.
+            // Users can set this finalizer in a manifest, but earlier versions of Tidegate also added it,
+            // under the engine's field manager.
             (GROUP, "ApplicationSet") if manager == FIELD_MANAGER => {
                 parts.retain_finalizers(|one| one == RESOURCES_FINALIZER);
             }
@@ -69,7 +69,7 @@ impl FieldHandover {
             *list = taken;
             return;
         }
-        // The list's own entry (`.`) goes to the manager that owns its items.
+        // The list's own entry (`.`) belongs to the manager that owns its items.
         left.extend(taken.get(".").map(|whole| (".".to_owned(), whole.clone())));
         match taken.keys().any(|name| name != ".") {
             true => *list = taken,
@@ -83,8 +83,8 @@ impl FieldHandover {
     }
 }
 
-/// Returns true if Tidegate can take over the fields in a `managedFields` entry: the manager wrote them with
-/// updates, or Argo CD's controller wrote them by server-side apply.
+/// Returns true if Tidegate can take over the fields of a `managedFields` entry. The manager must have
+/// written them with updates, or Argo CD's controller by server-side apply.
 pub fn can_be_taken_over(entry: &Value, manager: &str) -> bool {
     let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
     let operation = text("operation");
@@ -93,8 +93,8 @@ pub fn can_be_taken_over(entry: &Value, manager: &str) -> bool {
         && (operation == "Update" || (operation == "Apply" && ARGO_CD_MANAGERS.contains(&manager)))
 }
 
-/// Serialization of the managers whose fields are taken over. Older records and journals have at most one
-/// manager. For compatibility, a single one is written as a string, and an empty list as null.
+/// Serialization of the managers whose fields Tidegate takes over. Older records and journals have at most
+/// one manager. For compatibility, a single one is written as a string, and an empty list as null.
 pub mod managers {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Records from before multiple managers were supported keep their format.
+    /// Records from before the support for multiple managers keep their format.
     #[test]
     fn one_manager_is_written_as_an_option() {
         #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,7 +1,6 @@
-//! Types of fields in built-in kinds that users often get wrong.
+//! Types of commonly mistyped fields in built-in kinds.
 //!
-//! API servers reject fields of the wrong type. Fields that aren't listed here are left for the server to
-//! check.
+//! API servers reject fields of the wrong type. Fields not listed here are left to the server.
 
 mod kind_fields;
 
@@ -41,11 +40,11 @@ pub trait ValueTree: Sized {
 
 /// Node of a tree.
 pub enum TreeNode<'t, T> {
-    /// Value that is neither a list nor a map.
+    /// Any value except a list or a map.
     Scalar(&'t Value),
-    /// List, with its items in order.
+    /// Items of a list, in order.
     List(Box<dyn Iterator<Item = &'t T> + 't>),
-    /// Map, with its fields.
+    /// Fields of a map.
     Map(Box<dyn Iterator<Item = (&'t str, &'t T)> + 't>),
 }
 
@@ -61,20 +60,20 @@ impl ValueTree for Value {
     }
 }
 
-/// A field whose value has the wrong type for its object's kind.
+/// A field with the wrong type for its object's kind.
 #[derive(Debug)]
 pub struct WrongType<'t, T> {
     /// Path of the field, such as `spec.template.spec.containers[0].image`.
     pub field: String,
     /// Description of the expected type.
     pub expected: &'static str,
-    /// The actual type. Never contains the value.
+    /// Actual type. Never contains the value.
     pub found: &'static str,
-    /// Actual value. It may be secret.
+    /// Actual value, which may be secret.
     pub value: &'t T,
 }
 
-/// Returns an object's fields of the wrong type. Only built-in kinds are checked.
+/// Returns the fields with the wrong type. Only built-in kinds are checked.
 pub fn wrong_types<'t, T: ValueTree>(group: &str, kind: &str, object: &'t T) -> Vec<WrongType<'t, T>> {
     let shape = KINDS.iter().find(|(of, name, _)| *of == group && *name == kind).map(|(.., shape)| *shape);
     let mut check = TypeChecker { path: String::new(), errors: Vec::new() };

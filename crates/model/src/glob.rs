@@ -1,20 +1,20 @@
 //! Glob patterns for names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, with `\` as the escape character. As
-//! in Argo CD, `*` and `?` match slashes too unless there is a separator.
+//! in Argo CD, `*` and `?` also match slashes unless a separator is set.
 
 /// Maximum number of patterns that a pattern's braces may expand to.
 const ALTERNATIVES_MAX: usize = 256;
-/// Maximum length of a pattern in characters, longer than any realistic path or URL.
+/// Maximum length of a pattern in characters; longer than any realistic path or URL.
 const CHARS_MAX: usize = 4096;
-/// Maximum total number of tokens after all braces are expanded.
+/// Maximum total number of tokens after brace expansion.
 const TOKENS_MAX: usize = 16_384;
 
 /// Error returned when a string is not a valid glob pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid pattern {pattern:?}: {reason}")]
 pub struct InvalidGlob {
-    /// The pattern as the user wrote it.
+    /// Pattern as the user wrote it.
     pub pattern: String,
-    /// The reason the pattern is invalid, such as `a } has no matching {`.
+    /// Reason the pattern is invalid, such as `a } has no matching {`.
     pub reason: &'static str,
 }
 
@@ -167,8 +167,8 @@ fn parse_class(rest: &mut &[char]) -> Result<Token, &'static str> {
     }
 }
 
-/// Returns true if the tokens match the whole text. Tracks the set of possible positions, so that the work
-/// per character is bounded by the number of tokens.
+/// Returns true if the tokens match the whole text. Tracks the set of possible positions, so the work per
+/// character is bounded by the number of tokens.
 fn matches_tokens(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
     let mut places = vec![false; tokens.len()];
     places.insert(0, true);
@@ -191,7 +191,7 @@ fn matches_tokens(tokens: &[Token], text: &[char], separator: Option<char>) -> b
     places.last() == Some(&true)
 }
 
-/// A star can match the empty string.
+/// Advances past stars, which can match the empty string.
 fn skip_stars(tokens: &[Token], places: &mut [bool]) {
     let mut is_before = false;
     for (at, place) in places.iter_mut().enumerate() {
@@ -272,7 +272,7 @@ mod tests {
         assert!(!glob.matches(&"a".repeat(5_000).replace("aaaa", "aaab").replace('a', "b")));
     }
 
-    /// Regression test for a fuzzer's find: the matcher retried a `*` after a `**` for every combination of
+    /// Regression test for a fuzzing result: the matcher retried a `*` after a `**` for every combination of
     /// their positions.
     #[test]
     fn no_pattern_takes_long() {

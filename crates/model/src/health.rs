@@ -21,7 +21,7 @@ pub enum HealthStatus {
     Unknown,
 }
 
-/// Health of an object, and the reason for it.
+/// Health of an object, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// Health status.
@@ -31,7 +31,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Creates a `Health` from a status and its reason.
+    /// Creates a health from a status and its reason.
     pub fn new(status: HealthStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -43,9 +43,9 @@ pub enum Evidence {
     /// The status names the generation that it was computed from.
     ObservedGeneration(i64),
     /// The status belongs to this very object (Job and Pod conditions, bound volumes), so a new UID is
-    /// evidence enough.
+    /// sufficient evidence.
     Identity,
-    /// The kind has no health status or gives no evidence, so the engine can only wait.
+    /// The kind has no health status or offers no evidence, so the engine can only wait.
     None,
 }
 
@@ -65,16 +65,15 @@ pub enum ObservedState {
     Present {
         /// `metadata.uid`.
         uid: String,
-        /// `metadata.resourceVersion`, an opaque string. Two versions are compared as numbers if both are
-        /// numeric.
+        /// `metadata.resourceVersion`, an opaque string. Two numeric versions are compared as numbers.
         resource_version: String,
-        /// `metadata.generation`, or 0 for kinds that don't have a generation.
+        /// `metadata.generation`, or 0 for kinds without one.
         generation: i64,
         /// True if `metadata.deletionTimestamp` is set.
         deleting: bool,
-        /// The reason the deletion isn't complete, as a phrase that follows "waits for". Empty if unknown.
+        /// Reason the deletion isn't complete, as a phrase that follows "waits for". Empty if unknown.
         kept_by: String,
-        /// Health of the object, or `None` if its kind has no health rule.
+        /// Health of the object. `None` if its kind has no health rule.
         health: Option<Health>,
         /// True if the health rule failed. The health is then Unknown, with the error as its message.
         unjudged: bool,
@@ -89,8 +88,7 @@ pub enum ObservedState {
 }
 
 impl ObservedState {
-    /// Replaces the observation's health. If the health rule failed, `is_failure` is true and `verdict` has
-    /// the error.
+    /// Sets the health. If the health rule failed, `is_failure` is true and `verdict` contains the error.
     #[must_use]
     pub fn with_health(mut self, verdict: Health, is_failure: bool) -> Self {
         if let Self::Present { health, unjudged, .. } = &mut self {

@@ -58,13 +58,13 @@ impl fmt::Display for TaskId {
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// Returns the first twelve hex digits, which is enough to tell digests apart.
+    /// Returns the first twelve hex digits, which are enough to tell digests apart.
     pub fn short(&self) -> String {
         self.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// Returned if a string isn't a hex SHA-256 digest.
+/// Error returned when a string is not a hex SHA-256 digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a SHA-256 digest of 64 hexadecimal digits")]
 pub struct InvalidDigest;
@@ -186,7 +186,7 @@ impl Gvk {
         self.group.is_empty() && self.kind == "Namespace"
     }
 
-    /// Returns the group and kind without the version, as used in object keys.
+    /// Returns the group and kind without the version, as in object keys.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
     }
@@ -227,8 +227,8 @@ impl ObjectKey {
         GroupKind::new(&self.group, &self.kind)
     }
 
-    /// Returns the key as used in operation messages: `<group>/<kind>/<name>`, with an empty group for the
-    /// core API.
+    /// Returns the key in the format of operation messages: `<group>/<kind>/<name>`, with an empty group for
+    /// the core API.
     pub fn in_messages(&self) -> String {
         format!("{}/{}/{}", self.group, self.kind, self.name)
     }

@@ -1,8 +1,8 @@
 //! Core types shared by all other Tidegate crates: IDs, keys, phases, waves, hooks, options, plans and
 //! results.
 //!
-//! The crate has types, accessors, and the calendar (schedules and sync windows), but otherwise no decision
-//! logic. It never reads a clock and never does I/O.
+//! The crate contains types, accessors and the calendar (schedules and sync windows), but no other decision
+//! logic. It never reads a clock or does I/O.
 
 mod approval;
 mod built_in_kinds;

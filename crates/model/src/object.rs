@@ -12,7 +12,7 @@ use crate::{Gvk, ObjectKey};
 #[serde(try_from = "Value", into = "Value")]
 pub struct Object(Value);
 
-/// The reason a JSON value isn't a Kubernetes object.
+/// Error returned when a JSON value is not a Kubernetes object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidObject {
     /// The value is not a map.
@@ -32,7 +32,7 @@ pub enum InvalidObject {
     WrongType {
         /// Path of the field.
         field: String,
-        /// The expected type.
+        /// Expected type.
         expected: &'static str,
         /// Actual type, such as `a map` or `null`.
         found: &'static str,
@@ -127,8 +127,8 @@ impl Object {
 
     /// Returns the field at a JSON pointer such as `/spec/replicas`.
     ///
-    /// Like [`Value::pointer`], but without allocating for each segment, since planning and health assessment
-    /// read thousands of fields.
+    /// Like [`Value::pointer`], but doesn't allocate for each segment. Planning and health assessment read
+    /// thousands of fields.
     pub fn pointer(&self, path: &str) -> Option<&Value> {
         if path.contains('~') {
             return self.0.pointer(path);
@@ -153,7 +153,8 @@ impl Object {
         self.pointer(path).and_then(Value::as_i64)
     }
 
-    /// Returns a top-level field as a mutable map. If it is absent or isn't a map, it becomes an empty map.
+    /// Returns a top-level field as a mutable map. An absent field, or one of another type, becomes an empty
+    /// map.
     pub fn section_mut(&mut self, field: &str) -> &mut Map<String, Value> {
         ensure_map(ensure_map(&mut self.0).entry(field).or_insert(Value::Null))
     }
@@ -307,8 +308,8 @@ impl Object {
         }
     }
 
-    /// Returns the field managers that wrote a label (`section` is `labels`) or an annotation
-    /// (`annotations`), according to `managedFields`.
+    /// Returns the field managers that wrote a label (section `labels`) or an annotation (section
+    /// `annotations`), according to `managedFields`.
     pub fn field_managers_of(&self, section: &str, name: &str) -> impl Iterator<Item = &str> {
         let (section, field) = (format!("f:{section}"), format!("f:{name}"));
         let wrote = move |notes: &Value| {

@@ -19,9 +19,9 @@ enum PackedForm {
 }
 
 impl PackedObject {
-    /// Packs an object. It is stored as text only if that parses back to the identical object.
+    /// Packs an object. Uses text only if it parses back to the identical object.
     pub fn pack(object: Object) -> Self {
-        // Parsing may round a fraction to an adjacent number.
+        // Parsing may round a fraction to a neighboring value.
         if has_fraction(object.as_value()) {
             return Self::share(Arc::new(object));
         }
@@ -60,7 +60,7 @@ fn has_fraction(value: &Value) -> bool {
     }
 }
 
-/// A packed live object whose key and UID are accessible without unpacking.
+/// A packed live object. Its key and UID are accessible without unpacking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveObject {
     key: ObjectKey,
@@ -69,7 +69,7 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// Packs an object, keeping its key and UID outside.
+    /// Packs an object. Its key and UID stay accessible.
     pub fn pack(object: Object) -> Self {
         Self { key: object.key(), uid: object.uid().into(), object: PackedObject::pack(object) }
     }

@@ -27,7 +27,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Returns the position in execution order. This differs from the order of the variants, which identifies
+    /// Returns the position in execution order. The order of the variants differs, because it identifies
     /// phases in records.
     fn rank(self) -> u8 {
         match self {
@@ -73,7 +73,7 @@ pub enum DeletePolicy {
 /// Action to take on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
-    /// Creates the object, which isn't in the cluster yet.
+    /// Creates the object, which doesn't exist in the cluster.
     Create,
     /// Applies the manifest to the existing object.
     Apply,
@@ -81,7 +81,7 @@ pub enum Action {
     Replace,
     /// Deletes the object, which is in the cluster but not in the manifests.
     Prune,
-    /// Keeps an object that is in the cluster but not in the manifests. The task's `reason` explains why.
+    /// Keeps an object that is in the cluster but not in the manifests. The task's `reason` says why.
     PruneSkipped,
     /// Leaves the object unchanged because it is in sync (`ApplyOutOfSyncOnly=true`).
     Unchanged,
@@ -93,7 +93,7 @@ impl Action {
         matches!(self, Self::Create | Self::Apply | Self::Replace)
     }
 
-    /// Returns true if the object is gone from the manifests.
+    /// Returns true if the object is no longer in the manifests.
     pub fn is_prune(self) -> bool {
         matches!(self, Self::Prune | Self::PruneSkipped)
     }
@@ -142,46 +142,46 @@ impl ManifestId {
     }
 }
 
-/// A live object as it was at planning time.
+/// A live object at planning time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveRef {
-    /// `metadata.uid`, used as a precondition of deletions.
+    /// `metadata.uid`, a precondition for deletions.
     pub uid: String,
     /// `metadata.resourceVersion` at planning time.
     pub resource_version: String,
-    /// `metadata.generation`, or 0 for kinds that don't have a generation.
+    /// `metadata.generation`, or 0 for kinds without one.
     pub generation: i64,
 }
 
-/// Options for writing a manifest, computed from the application's options and the object's annotations.
+/// Options for writing a manifest, from the application's options and the object's annotations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskOptions {
     /// Deletes and recreates the object if it can't be updated (`Force=true`).
     pub force: bool,
     /// Rejects unknown fields. `Validate=false` disables this check.
     pub validate: bool,
-    /// Uses server-side apply. If false (`ServerSideApply=false` on the resource), the object is written with
-    /// a client-side three-way merge.
+    /// Uses server-side apply. If false (`ServerSideApply=false` on the resource), Tidegate uses a
+    /// client-side three-way merge.
     pub server_side: bool,
-    /// Puts off the dry run until the wave starts, because this operation creates the task's kind or
-    /// namespace. Also set for `SkipDryRunOnMissingResource=true` if the kind isn't served.
+    /// Delays the dry run until the wave starts, because this operation creates the task's kind or namespace.
+    /// Also set for `SkipDryRunOnMissingResource=true` if the kind isn't served.
     pub dry_run_at_wave: bool,
     /// The prune requires a user's approval (`Prune=confirm`).
     pub confirm_prune: bool,
     /// Managers whose fields Tidegate takes over in the live object before the apply.
     #[serde(with = "crate::field_handover::managers")]
     pub take_over: Vec<String>,
-    /// The server validated the manifest during planning, so another dry run isn't needed.
+    /// The server validated the manifest during planning, so no other dry run is needed.
     pub checked: bool,
     /// Excludes the object from the application's health (`argocd.argoproj.io/ignore-healthcheck`).
     pub ignores_health: bool,
     /// Replaces the whole object (`Replace=true`). Also set if the object doesn't exist yet.
     pub replace: bool,
-    /// The kind is defined by this operation's manifests. If it isn't served yet, the task waits for it.
+    /// This operation's manifests define the kind. If it isn't served yet, the task waits for it.
     pub awaits_kind: bool,
     /// The object was already being deleted at planning time.
     pub already_deleting: bool,
-    /// The object has the application's tracking mark, but its ownership isn't proven: it is outside this
+    /// The object has the application's tracking mark, but its ownership isn't proven. It is outside this
     /// operation's destinations, and no earlier operation in this log created it there.
     pub found_elsewhere: bool,
 }
@@ -234,12 +234,12 @@ pub struct Task {
     pub health_judge: Option<String>,
     /// Container images, in manifest order.
     pub images: Vec<String>,
-    /// Reason why this task makes the plan invalid.
+    /// Error in this task that makes the plan invalid.
     pub error: Option<String>,
 }
 
 impl Task {
-    /// Creates a task that creates an object, with default settings.
+    /// Creates a task that creates an object, with default options.
     pub fn new(
         phase: Phase,
         wave: i64,
@@ -276,8 +276,7 @@ impl Task {
     }
 }
 
-/// Tasks with the same phase and wave number. They run together, and the next wave waits for them to
-/// complete.
+/// Tasks with the same phase and wave number. They run together, and the next wave waits for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedWave {
     /// Phase of the wave, such as `PreSync` or `Sync`.
@@ -288,8 +287,8 @@ pub struct PlannedWave {
     pub first: u32,
     /// Number of tasks in the wave; at least one.
     pub count: u32,
-    /// Maximum time from the start of the wave to its completion (`tidegate.dev/wave-timeout`): the longest
-    /// timeout of its resources.
+    /// Maximum time from the start of the wave to its completion: the longest `tidegate.dev/wave-timeout` of
+    /// its resources.
     pub timeout: Option<Duration>,
     /// Gates that must open before the wave starts (`tidegate.dev/gate`). Sorted, without duplicates.
     pub gates: Vec<String>,
@@ -350,18 +349,17 @@ impl fmt::Display for Warning {
 pub struct Plan {
     /// All tasks, ordered by phase, wave, kind rank, name, group, kind and namespace.
     pub tasks: Vec<Task>,
-    /// Waves, in execution order. Each wave is a run of consecutive tasks with the same phase and number.
+    /// Waves, in execution order. Each one is a run of consecutive tasks with the same phase and number.
     pub waves: Vec<PlannedWave>,
     /// Warnings, in input order.
     pub warnings: Vec<Warning>,
-    /// True if a resource has `tidegate.dev/retry: restart`, so that a retry starts from the first wave.
+    /// True if a resource has `tidegate.dev/retry: restart`, which makes a retry start from the first wave.
     pub restart_on_retry: bool,
 }
 
 impl Plan {
-    /// Appends a task, along with the timeout and gates that it requests for its wave. A wave gets the
-    /// longest timeout and all gates of its tasks. A new wave starts if the last one has a different phase or
-    /// number.
+    /// Appends a task, with the timeout and gates that it requests for its wave. A wave gets the longest
+    /// timeout and all gates of its tasks. A task with a different phase or number starts a new wave.
     pub fn push_task(&mut self, task: Task, timeout: Option<Duration>, gates: Vec<String>) {
         let (phase, wave) = (task.phase, task.wave);
         match self.waves.last_mut() {
@@ -383,7 +381,7 @@ impl Plan {
         self.tasks.get(id.index())
     }
 
-    /// Returns a wave's tasks in the order in which they are applied.
+    /// Returns a wave's tasks in the order of application.
     pub fn tasks_of(&self, wave: &PlannedWave) -> &[Task] {
         self.tasks.get(wave.task_range()).unwrap_or_default()
     }
@@ -398,7 +396,7 @@ impl Plan {
         self.waves.iter().filter(|wave| wave.phase != Phase::SyncFail).count() > 1
     }
 
-    /// Returns the messages of the warnings that make the plan invalid, sorted and without duplicates.
+    /// Returns the messages of the warnings that make the plan invalid, sorted and deduplicated.
     pub fn errors(&self) -> Vec<&str> {
         let errors = self.warnings.iter().filter(|warning| warning.severity == Severity::Error);
         let mut messages: Vec<&str> = errors.map(|warning| warning.message.as_str()).collect();

@@ -1,26 +1,26 @@
 use serde::{Deserialize, Serialize};
 
-/// Snapshot of a project's rules, and of the data that each write is checked against. It is stored with the
-/// operation, so that the same rules apply if another process resumes it.
+/// Snapshot of a project's rules, and of the data to check each write against. Stored with the operation, so
+/// the same rules apply if another process resumes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectPolicy {
     /// Name of the project.
     pub project: String,
-    /// True if the project isn't declared, so that the operation isn't restricted.
+    /// True if the project isn't declared, which leaves the operation unrestricted.
     #[serde(default)]
     pub is_implicit: bool,
-    /// True if the operation was started by an automated sync rather than a request.
+    /// True if an automated sync started the operation, rather than a request.
     #[serde(default)]
     pub is_automated: bool,
     /// Namespace of the Application. Empty for the control plane's namespace.
     #[serde(default)]
     pub namespace: String,
-    /// Repositories that the manifests come from, without credentials.
+    /// Repositories of the manifests, without credentials.
     pub repositories: Vec<String>,
     /// Cluster and namespace that the objects are deployed to.
     pub target: DeployTarget,
-    /// The user that writes the objects. Empty for the user that runs the operation.
+    /// User that writes the objects. Empty for the user that runs the operation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user: String,
 }
@@ -34,7 +34,7 @@ pub struct DeployTarget {
     /// Name of the cluster.
     #[serde(default)]
     pub name: String,
-    /// The project that the cluster is reserved for. Empty if all projects may use it.
+    /// Project that the cluster is reserved for. Empty if all projects may use it.
     #[serde(default)]
     pub project: String,
     /// Namespace for objects that don't specify one.

@@ -5,36 +5,36 @@ use crate::StreamKind;
 
 /// A type that can be stored in the operation log.
 ///
-/// `kind` numbers are part of the on-disk format, so they are never reused or renumbered. If a kind's fields
-/// change, it gets a new number, and its earlier layout is still read as [`Earlier`](Self::Earlier).
+/// `kind` numbers are part of the on-disk format and are never reused or renumbered. If a kind's fields
+/// change, it gets a new number, and [`Earlier`](Self::Earlier) still reads its previous layout.
 pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// A record in an earlier layout, which is read but no longer written. `Self` if there are no earlier
-    /// layouts.
+    /// Earlier layout, which is read but never written. `Self` if there are no earlier layouts.
     type Earlier: DeserializeOwned + Into<Self>;
 
-    /// Highest kind that this program knows. Records of higher kinds come from a newer program.
+    /// Highest kind known to this program. Records of higher kinds come from a newer program.
     const HIGHEST_KIND: u16 = 1;
 
-    /// Returns true if records of this kind have an earlier layout. Must be overridden by types with earlier
-    /// layouts.
+    /// Returns true if records of this kind have an earlier layout. Types with earlier layouts must override
+    /// this method.
     fn is_earlier(_kind: u16) -> bool {
         false
     }
 
-    /// Returns the kind of the record, counting from 1. Must be overridden by types that write several kinds.
+    /// Returns the kind of the record, counting from 1. Types that write several kinds must override this
+    /// method.
     fn kind(&self) -> u16 {
         Self::HIGHEST_KIND
     }
 
-    /// Reads a record in an earlier layout. Overridden by types with several earlier layouts.
+    /// Reads a record in an earlier layout. Types with several earlier layouts override this method.
     fn read_earlier<C: RecordContent>(_kind: u16, content: &C) -> Result<Self, C::Error> {
         content.read::<Self::Earlier>().map(Into::into)
     }
 }
 
-/// Content of a record, whose type follows from the record's kind.
+/// Content of a record. Its type follows from the record's kind.
 pub trait RecordContent {
-    /// Error returned if the content doesn't have the expected type.
+    /// Error returned when the content doesn't have the expected type.
     type Error;
 
     /// Deserializes the entire content as a `T`.
@@ -49,7 +49,7 @@ pub trait StreamRecords: LogRecord {
     /// Snapshot of the state after a number of events. Stored periodically.
     type Snapshot: LogRecord;
 
-    /// Additional details of a stream, shown in lists next to those that all kinds have. They are retained
-    /// longer than events.
+    /// Additional details of a stream, shown in lists next to the common ones. They are retained longer than
+    /// events.
     type Details: LogRecord;
 }

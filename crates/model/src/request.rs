@@ -6,44 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cascade, ClaimRequest, DeletePolicy, ObjectKey, Tracking, canonical_server};
 
-/// Settings of a sync or application deletion. They are recorded in the operation's first event, so that a
-/// resumed operation keeps its original options.
+/// Settings of a sync or application deletion. The operation's first event records them, so a resumed
+/// operation keeps its original options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncRequest {
     /// Name of the application.
     pub application: String,
-    /// Destination namespace, for namespaced objects that don't set their own.
+    /// Destination namespace for namespaced objects that don't set their own.
     pub namespace: String,
     /// Target cluster: the simulated one, or a cluster with an API server.
     pub destination: Destination,
-    /// Revision of the manifests, which becomes part of generated hook names. Empty if unknown.
+    /// Revision of the manifests, part of generated hook names. Empty if unknown.
     pub revision: String,
     /// Sync options of the application.
     pub options: SyncOptions,
-    /// Resources to sync. Empty for all of them. A selective sync doesn't run hooks.
+    /// Resources to sync. Empty for all. A selective sync doesn't run hooks.
     pub selection: Vec<ResourceSelector>,
     /// Retry policy after a failure.
     pub retry: RetryPolicy,
-    /// Maximum time from start to end, retries included, after which the operation fails. `None` means no
-    /// deadline.
+    /// Maximum total time, including retries, after which the operation fails. `None` means no deadline.
     pub deadline: Option<Duration>,
     /// Condition for completing the operation.
     pub wait: WaitFor,
     /// Fixed delay after every wave except the last (`ARGOCD_SYNC_WAVE_DELAY`). With `None`, the operation
     /// waits for evidence of health instead.
     pub wave_delay: Option<Duration>,
-    /// The user or component that requested the operation. May be empty.
+    /// User or component that requested the operation. May be empty.
     pub initiated_by: String,
     /// Origins of the manifests: files and folders as given by the user.
     pub sources: Vec<String>,
     /// Differences to ignore.
     pub ignore_differences: Vec<IgnoreDifference>,
-    /// Determines how objects are marked as part of the application.
+    /// Tracking settings for the application's objects.
     pub tracking: Tracking,
-    /// The claim that the operation holds while it runs, if any.
+    /// Claim that the operation holds while it runs, if any.
     pub claim: Option<ClaimRequest>,
-    /// Set if the operation deletes the application. It then applies only the deletion hooks and deletes all
-    /// objects.
+    /// Cascade of a deletion. If set, the operation applies only the deletion hooks and deletes all objects.
     pub deletion: Option<Cascade>,
 }
 
@@ -112,7 +110,7 @@ pub struct IgnoreDifference {
     pub managed_fields_managers: Vec<String>,
 }
 
-/// An operation's target cluster and the identity used there. Both are recorded, so that a resumed operation
+/// Target cluster of an operation, and the identity used there. Both are recorded, so a resumed operation
 /// continues in the same cluster with the same permissions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Destination {
@@ -122,14 +120,14 @@ pub enum Destination {
     Kubernetes {
         /// Context in the kubeconfig. Empty without a context, as in a pod.
         context: String,
-        /// URL of the API server, which identifies the cluster whatever the context.
+        /// URL of the API server, which identifies the cluster in any context.
         server: String,
         /// Kubeconfig file, if specified on the command line.
         kubeconfig: Option<String>,
         /// User and groups to impersonate. Empty for the context's own user.
         impersonate: Impersonation,
-        /// UID of the `kube-system` namespace, which tells apart clusters at the same URL. Empty if it can't
-        /// be read.
+        /// UID of the `kube-system` namespace, which distinguishes clusters at the same URL. Empty if it
+        /// can't be read.
         uid: String,
     },
 }
@@ -147,8 +145,8 @@ impl Destination {
         }
     }
 
-    /// Returns true if the two are known to be different clusters, whatever their URLs. At the same URL, it
-    /// means that one has replaced the other.
+    /// Returns true if the two are known to be different clusters, independent of their URLs. At the same
+    /// URL, one has replaced the other.
     pub fn is_replaced_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Kubernetes { uid, .. }, Self::Kubernetes { uid: others, .. }) => {
@@ -180,7 +178,7 @@ impl fmt::Display for Destination {
 /// User and groups to impersonate in requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Impersonation {
-    /// The user to impersonate. Empty for none.
+    /// User to impersonate. Empty for none.
     pub user: String,
     /// Groups of the user.
     pub groups: Vec<String>,
@@ -189,8 +187,8 @@ pub struct Impersonation {
 /// Condition for completing an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitFor {
-    /// All objects are applied, and every wave but the last is healthy. Hooks must always complete. This is
-    /// Argo CD's behavior.
+    /// All objects are applied, and every wave except the last is healthy. Hooks must always complete. This
+    /// is Argo CD's behavior.
     #[default]
     Synced,
     /// The last wave must be healthy too.
@@ -200,7 +198,7 @@ pub enum WaitFor {
 /// Sync options of the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncOptions {
-    /// Deletes objects that are gone from the manifests.
+    /// Deletes objects that are no longer in the manifests.
     pub prune: bool,
     /// Validates every task with a server-side dry run, without writing anything.
     pub dry_run: bool,
@@ -210,8 +208,8 @@ pub struct SyncOptions {
     pub skip_hooks: bool,
     /// Skips the dry run before the first wave.
     pub skip_dry_run: bool,
-    /// Other options in Argo CD's notation, such as `PruneLast=true` or `CreateNamespace=true`. They are
-    /// compared as whole strings.
+    /// Other options in Argo CD's notation, such as `PruneLast=true` or `CreateNamespace=true`, compared as
+    /// whole strings.
     pub flags: Vec<String>,
     /// `managedNamespaceMetadata.labels`.
     pub namespace_labels: Vec<(String, String)>,
@@ -219,8 +217,8 @@ pub struct SyncOptions {
     pub namespace_annotations: Vec<(String, String)>,
     /// True once a user has approved the prunes that require confirmation.
     pub prune_confirmed: bool,
-    /// Adopts objects that have the application's tracking mark although their ownership isn't proven. They
-    /// are then pruned like the application's other objects.
+    /// Adopts objects that have the application's tracking mark but aren't proven to belong to it. They are
+    /// then pruned like the application's other objects.
     pub adopt: bool,
 }
 

@@ -1,24 +1,25 @@
-//! Requesters and their reasons, recorded together as a single string.
+//! Requesters and their reasons, recorded together as one string.
 
 /// Separator between the name and the reason.
 const REASON_SEPARATOR: &str = ", because: ";
-/// Replacement for the separator where it occurs inside a name.
+/// Replacement for a separator inside a name.
 const ESCAPED_SEPARATOR: &str = ", because ";
 /// Maximum length of a stored reason in characters.
 const REASON_MAX: usize = 1024;
 
-/// The requester and the reason of a request. An event with just a name field stores both in it, as
+/// Requester and reason of a request. Events with only a name field store both in it, as
 /// `ann, because: it is withdrawn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester<'a> {
     /// Name of the user or component.
     pub name: &'a str,
-    /// Reason. Empty if the requester didn't provide one.
+    /// Reason. Empty if none was given.
     pub reason: &'a str,
 }
 
 impl<'a> Requester<'a> {
-    /// Separates the requester's name from the deleted resource, in operations that delete an application.
+    /// Separator between the requester's name and the deleted resource, in operations that delete an
+    /// application.
     pub const DELETION_SEPARATOR: &'static str = ", by the deletion of ";
 
     /// Parses the result of [`Self::to_text`]. Without a reason, the whole text is the name.
@@ -35,7 +36,7 @@ impl<'a> Requester<'a> {
         }
     }
 
-    /// Returns the name of the user who requested a deletion, given the operation's recorded requester.
+    /// Returns the name of the user who requested a deletion, from the operation's recorded requester.
     /// Returns `None` if the operation isn't a deletion or the user is unknown.
     pub fn deletion_requester(initiated_by: &'a str) -> Option<&'a str> {
         let (by, _) = initiated_by.split_once(Self::DELETION_SEPARATOR)?;
@@ -43,8 +44,8 @@ impl<'a> Requester<'a> {
         Self::parse(by).reason.is_empty().then_some(by)
     }
 
-    /// Returns the name and the reason as a single string. The reason is cut down to a single line of bounded
-    /// length. A separator inside the name is escaped, so that it can't be mistaken for a name with a reason.
+    /// Returns the name and the reason as one string. The reason becomes a single line of bounded length. A
+    /// separator inside the name is escaped, so that its rest isn't mistaken for a reason.
     pub fn to_text(self) -> String {
         let by = self.name.replace(REASON_SEPARATOR, ESCAPED_SEPARATOR);
         let reason = normalize_reason(self.reason);
@@ -57,7 +58,7 @@ impl<'a> Requester<'a> {
         if reason.is_empty() { by.to_owned() } else { format!("{by} ({reason})") }
     }
 
-    /// Returns the reason, if the requester provided one.
+    /// Returns the reason, if given.
     pub fn reason_text(self) -> Option<String> {
         Some(self.reason.to_owned()).filter(|reason| !reason.is_empty())
     }
@@ -69,8 +70,8 @@ impl<'a> Requester<'a> {
     }
 }
 
-/// Normalizes a reason before it is recorded: a single line of bounded length, without invisible characters
-/// or characters that change the text direction. A reason without visible characters becomes empty.
+/// Normalizes a reason before it is recorded: one line of bounded length, without invisible characters or
+/// characters that change the text direction. A reason without visible characters becomes empty.
 pub fn normalize_reason(text: &str) -> String {
     let seen = text.chars().filter(|c| !is_invisible(*c));
     let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');

@@ -26,7 +26,7 @@ impl OperationPhase {
         matches!(self, Self::Failed | Self::Error | Self::Succeeded)
     }
 
-    /// Returns true if the operation ended without success.
+    /// Returns true if the operation failed or encountered an error.
     pub fn is_unsuccessful(self) -> bool {
         matches!(self, Self::Failed | Self::Error)
     }
@@ -38,12 +38,11 @@ impl fmt::Display for OperationPhase {
     }
 }
 
-/// Beginning of a superseded operation's message.
+/// Prefix of a superseded operation's message.
 pub const SUPERSEDED_PREFIX: &str = "Operation terminated, superseded by ";
 
-/// State or result of an operation, as used in lists, metrics and colors. The outcome is the same as the
-/// phase, except for superseded operations: their phase is Failed, as in Argo CD, but they don't count as
-/// failed.
+/// State or result of an operation for lists, metrics and colors. Matches the phase, except for superseded
+/// operations: their phase is Failed, as in Argo CD, but they don't count as failed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -76,7 +75,7 @@ impl OperationOutcome {
         }
     }
 
-    /// Returns true if the operation ended without success.
+    /// Returns true if the operation failed or encountered an error. Superseded operations don't count.
     pub fn is_unsuccessful(self) -> bool {
         matches!(self, Self::Failed | Self::Error)
     }

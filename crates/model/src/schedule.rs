@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 
 use crate::Timestamp;
 
-/// Maximum number of days to search for a match. This covers the longest gap between two leap days, around a
+/// Maximum number of days to search for a match. Covers the longest gap between two leap days, around a
 /// century year that isn't a leap year.
 const DAYS_MAX: u32 = 8 * 366 + 1;
 
@@ -24,7 +24,8 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Returned if a string isn't a valid schedule. The message names the invalid field and its valid values.
+/// Error returned when a string is not a valid schedule. The message names the invalid field and its valid
+/// values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSchedule(String);
@@ -37,8 +38,8 @@ pub struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// True if the day of the month and the day of the week are both restricted. Matching either of them is
-    /// then enough.
+    /// True if the day of the month and the day of the week are both restricted. Matching either one is then
+    /// enough.
     matches_either_day: bool,
 }
 
@@ -91,7 +92,7 @@ impl Schedule {
         Ok(Self { minutes, hours, days, months, weekdays, matches_either_day: either_day })
     }
 
-    /// Returns the first start after this time, or `None` if the schedule never starts again.
+    /// Returns the first start after the given time, or `None` if there is none.
     pub fn next_after(&self, after: DateTime) -> Option<DateTime> {
         let mut date = after.date();
         for day in 0..DAYS_MAX {
@@ -108,7 +109,7 @@ impl Schedule {
         None
     }
 
-    /// Returns the first start after this time, in UTC.
+    /// Returns the first start after the given time, in UTC.
     pub fn next_after_utc(&self, after: Timestamp) -> Option<Timestamp> {
         let after = jiff::Timestamp::from_millisecond(after.as_millis()).ok()?;
         let next = self.next_after(TimeZone::UTC.to_datetime(after))?;
@@ -190,7 +191,7 @@ mod tests {
             ("30 22 * * MON-fri/2", "2026-03-02T22:30:00", "2026-03-04T22:30:00"),
             ("0 0 29 2 *", "2026-03-02T00:00:00", "2028-02-29T00:00:00"),
             ("0 0 31 * *", "2026-04-01T00:00:00", "2026-05-31T00:00:00"),
-            // If the day of the month and the day of the week are both restricted, matching either of them is
+            // With both the day of the month and the day of the week restricted, matching either one is
             // enough.
             ("0 0 13 * 5", "2026-03-02T00:00:00", "2026-03-06T00:00:00"),
             ("0 0 13 * 5", "2026-03-06T00:00:00", "2026-03-13T00:00:00"),

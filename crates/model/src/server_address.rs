@@ -1,8 +1,8 @@
 //! Canonical form of the server in a URL: user, host and port.
 //!
-//! All URL comparisons go through this module, so that two spellings of the same server never count as two
-//! servers. Hosts are parsed as the C library does when it connects: `127.1`, `0177.0.0.1`, `0x7f.1` and
-//! `2130706433` all mean `127.0.0.1`.
+//! All URL comparisons go through this module, so two spellings of a server never count as two servers. Hosts
+//! are parsed as the C library does when it connects: `127.1`, `0177.0.0.1`, `0x7f.1` and `2130706433` all
+//! mean `127.0.0.1`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
@@ -28,7 +28,7 @@ pub fn parse_port(text: &str) -> Option<u16> {
     }
 }
 
-/// Parts of `user@host:port`, unchanged.
+/// Unmodified parts of `user@host:port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority<'a> {
     /// Text before the last `@`.
@@ -51,7 +51,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// Host of an address in canonical form.
+/// Host in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     /// IP address. An IPv4-mapped IPv6 address becomes the IPv4 address.
@@ -129,8 +129,8 @@ fn parse_ipv4_part(part: &str) -> Option<u32> {
     }
 }
 
-/// Returns a server as `scheme://host[:port]/path`, with scheme and host in canonical form and without the
-/// user, the default port and trailing slashes. If the text has no scheme, only trailing slashes are removed.
+/// Returns a server as `scheme://host[:port]/path`, with scheme and host in canonical form, without the user,
+/// the default port or trailing slashes. Without a scheme, only trailing slashes are removed.
 pub fn canonical_server(url: &str) -> String {
     let url = url.trim().trim_end_matches('/');
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
@@ -148,7 +148,7 @@ pub fn canonical_server(url: &str) -> String {
     format!("{scheme}://{}{port}{path}", Host::parse(authority.host))
 }
 
-/// Decodes percent-encoded characters such as `%2f` once. Returns the text as it is if the result isn't
+/// Decodes percent-encoded characters such as `%2f` once. Returns the text unchanged if the result isn't
 /// UTF-8.
 pub fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// An IPv4 address in any notation that the C library accepts.
+        /// An IPv4 address in any notation accepted by the C library.
         #[test]
         fn an_ipv4_address_is_read_in_every_notation(address: u32, radix in 0..3_u8, parts in 1..5_u32) {
             let four = Ipv4Addr::from(address);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::OperationId;
 
-/// ID of a stream in the log, shared with the operation or other subject that its events describe.
+/// ID of a stream in the log, shared with the operation or other subject of its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StreamId(pub Uuid);
@@ -51,11 +51,10 @@ impl From<StreamId> for OperationId {
     }
 }
 
-/// Kind of a log stream. It identifies the stream's state machine, and its number is part of the on-disk
-/// format.
+/// Kind of a log stream. Identifies the stream's state machine; the number is part of the on-disk format.
 ///
-/// Numbers are never reused. The log stores the name next to the number, so that a program can display kinds
-/// it doesn't know. Two kinds are equal if their numbers are.
+/// Numbers are never reused. The log stores the name next to the number, so a program can display unknown
+/// kinds. Two kinds are equal if their numbers are.
 #[derive(Clone, Debug)]
 pub struct StreamKind {
     number: u16,
@@ -72,7 +71,7 @@ impl StreamKind {
     /// Ordered deletions of an ApplicationSet's Applications.
     pub const TEARDOWN: Self = Self::new(3, "teardown");
 
-    /// Lowest number that this project never assigns. From here on, numbers are reserved for tests and for
+    /// Lowest number that this project never assigns. Numbers from here on are reserved for tests and for
     /// programs with their own machines.
     pub const FIRST_FREE: u16 = 0x8000;
 
@@ -81,7 +80,7 @@ impl StreamKind {
         Self { number, name: Cow::Borrowed(name) }
     }
 
-    /// Creates a kind from a record, which may come from a program that knows more kinds. Known kinds get
+    /// Creates a kind from a record, possibly written by a program that knows more kinds. Known kinds get
     /// their current name.
     pub fn from_record(number: u16, name: String) -> Self {
         let known = [Self::OPERATION, Self::ROLLOUT, Self::TEARDOWN];

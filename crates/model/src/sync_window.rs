@@ -40,10 +40,10 @@ pub struct Window {
     /// Time zone of the schedule, such as `Europe/Berlin`. Empty means UTC.
     #[serde(default)]
     pub time_zone: String,
-    /// True if operations started by a user may run despite the window.
+    /// True if user-started operations may run despite the window.
     #[serde(default)]
     pub manual_sync: bool,
-    /// True if operations that were allowed when they started may carry on.
+    /// True if operations that were allowed when they started may continue.
     #[serde(default)]
     pub sync_overrun: bool,
     /// Description for users.
@@ -112,7 +112,7 @@ struct WindowState {
 }
 
 impl ParsedWindow {
-    /// Parses a window. `zone` looks up time zone rules by name. The error says what is wrong.
+    /// Parses a window. `zone` looks up time zone rules by name.
     pub fn parse(
         window: &Window,
         zone: impl Fn(&str) -> Result<TimeZoneRules, String>,
@@ -140,8 +140,8 @@ impl ParsedWindow {
         })
     }
 
-    /// Returns the window's state at this time. It is active if less than its duration has passed since its
-    /// last start, by the wall clock of its time zone.
+    /// Returns the window's state at the given time. It is active for its duration after each start, by the
+    /// wall clock of its time zone.
     fn state_at(&self, now: Timestamp) -> Option<WindowState> {
         let moment = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
         let TimeZoneRules(zone) = &self.zone;
@@ -152,7 +152,7 @@ impl ParsedWindow {
         let changes_in: Option<Duration> = match begun {
             Some(begun) => begun.checked_add(self.duration).ok().and_then(until),
             None => {
-                // A window isn't active yet at the exact time of its start.
+                // A window isn't active at the exact time of its start.
                 let begins =
                     self.schedule.next_after(local.checked_sub(Duration::from_nanos(1)).ok()?) == Some(local);
                 let next = if begins {
@@ -163,7 +163,7 @@ impl ParsedWindow {
                 next.map(|wait| wait + Duration::from_millis(1))
             }
         };
-        // A clock change in the time zone may come before the window's next start or end.
+        // A clock change may come before the window's next start or end.
         let moved = zone.following(moment).next().and_then(|next| {
             Duration::try_from(next.timestamp().duration_since(moment)).ok().filter(|wait| !wait.is_zero())
         });
@@ -174,10 +174,10 @@ impl ParsedWindow {
     }
 }
 
-/// The windows that keep an operation from starting a wave, and when they stop doing so.
+/// Windows that block an operation from starting a wave, and the expected end of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowBlock {
-    /// `Deny` if a deny window is active, `Allow` if there are allow windows but none is active.
+    /// `Deny` if a deny window is active. `Allow` if there are allow windows but none is active.
     pub kind: WindowKind,
     /// Descriptions of the blocking windows.
     pub windows: Vec<String>,
@@ -185,13 +185,13 @@ pub struct WindowBlock {
     pub expected_end: Option<Timestamp>,
 }
 
-/// Returns the windows that keep an operation from starting, or from continuing if it started at `began`.
+/// Returns the windows that block an operation from starting, or from continuing if it started at `began`.
 ///
 /// Active deny windows block an operation, with two exceptions: a user started it and all these windows have
 /// `manualSync`, or it was allowed when it started and all these windows have `syncOverrun`.
 ///
-/// If no deny window is active, but there are allow windows and none of them is, the allow windows block the
-/// operation, with the same two exceptions.
+/// Without an active deny window, allow windows block the operation unless one of them is active, with the
+/// same two exceptions.
 pub fn find_block(
     windows: &[ParsedWindow],
     manual: bool,
@@ -236,7 +236,7 @@ fn blocking_windows(
     Some((WindowKind::Allow, allowing))
 }
 
-/// Returns the time at which the windows stop blocking, if that happens within the next few changes.
+/// Returns the time at which the windows stop blocking, if it is within the next few changes.
 fn opens_at(
     windows: &[ParsedWindow],
     manual: bool,
@@ -263,8 +263,8 @@ mod tests {
         Timestamp::from_millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
     }
 
-    /// An allow window on a day with a clock change in its time zone, tested minute by minute. As in Argo CD,
-    /// a window follows the wall clock, so on such days it can begin or end at the clock change.
+    /// Tests an allow window minute by minute on a day with a clock change. As in Argo CD, a window follows
+    /// the wall clock, so on such days it can begin or end at the clock change.
     #[test]
     fn days_of_clock_changes() {
         const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
@@ -308,8 +308,8 @@ mod tests {
                     _ => {}
                 }
                 was_open = blocked.is_none();
-                // The reported end is exact: an operation is still blocked a second before it, and allowed
-                // right after.
+                // The reported end is exact: the operation is blocked a second before it, and allowed right
+                // after.
                 if let Some(until) = blocked.and_then(|blocked| blocked.expected_end) {
                     let is_blocked = |at| super::find_block(&windows, false, None, at).is_some();
                     assert!(

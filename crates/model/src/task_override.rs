@@ -1,4 +1,4 @@
-//! Manual overrides of individual tasks in a running operation.
+//! Manual overrides of tasks in a running operation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub enum Override {
 }
 
 impl Override {
-    /// Returns the verb that commands and the API use, such as `skip`.
+    /// Returns the verb used by commands and the API, such as `skip`.
     pub fn verb(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -35,7 +35,7 @@ impl Override {
         }
     }
 
-    /// Returns true if the operation carries on as if the task were done.
+    /// Returns true if the operation continues as if the task were done.
     pub fn counts_as_done(self) -> bool {
         matches!(self, Self::Skip | Self::MarkDone)
     }

@@ -1,8 +1,9 @@
 //! Tracking: marks on cluster objects that identify the application they belong to.
 //!
-//! As in Argo CD, there are three methods: an annotation that identifies the application and the object, the
-//! annotation plus a label for users and other tools, or just the label. All code that reads a cluster goes
-//! through [`Tracking::owner`], so that the simulated cluster, the real one and the planner agree.
+//! As in Argo CD, there are three methods. The first is an annotation that identifies the application and the
+//! object. The second adds a label for users and other tools, and the third uses only the label. All code
+//! that reads a cluster goes through [`Tracking::owner`], so the simulated cluster, the real one and the
+//! planner agree.
 //!
 //! An application can change its tracking method. Marks of the previous method still count if Tidegate
 //! certainly wrote them: an annotation that identifies this very object, or a label that Tidegate wrote.
@@ -18,8 +19,8 @@ use crate::annotations::{FIELD_MANAGER, INSTALLATION_ID, INSTANCE_LABEL, TRACKIN
 const LABEL_MAX: usize = 63;
 /// Maximum length of a label key's prefix.
 const PREFIX_MAX: usize = 253;
-/// Field manager of objects created by Kubernetes controllers. Some of them copy labels without an owner
-/// reference: Endpoints copy those of their Service, and a StatefulSet's PersistentVolumeClaims those in its
+/// Field manager of objects created by Kubernetes controllers. Some of these copy labels without an owner
+/// reference: Endpoints copy those of their Service, and PersistentVolumeClaims those in their StatefulSet's
 /// selector.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
@@ -77,7 +78,7 @@ impl Default for Tracking {
     }
 }
 
-/// The reason an application can't be tracked with these settings.
+/// Error returned when an application can't be tracked with these settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTracking {
     /// Invalid label key.
@@ -100,10 +101,10 @@ pub enum InvalidTracking {
     },
 }
 
-/// Objects to read in order to find an application's own.
+/// Objects to read when searching for an application's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrackingSelector {
-    /// All objects, because some of the application's may lack the label.
+    /// All objects, because some of the application's objects may lack the label.
     All,
     /// Objects with this label.
     Labeled {
@@ -115,9 +116,9 @@ pub enum TrackingSelector {
 }
 
 impl Tracking {
-    /// Returns an application's label value, or `None` if the method doesn't use a label.
+    /// Returns the label value for an application, or `None` if the method doesn't use a label.
     ///
-    /// If the method uses the annotation too, the name is truncated to the maximum length of a label value.
+    /// If the method also uses the annotation, the name is truncated to the maximum length of a label value.
     /// Otherwise, the whole name must be a valid label value.
     ///
     /// # Errors
@@ -147,8 +148,8 @@ impl Tracking {
         self.label_value(application).map(|_| ())
     }
 
-    /// Marks a manifest as part of the application, replacing any marks it already has, for example because
-    /// it was copied. The label isn't set if [`Tracking::check`] rejects the application.
+    /// Marks a manifest as part of the application, replacing existing marks, for example in a copied
+    /// manifest. The label isn't set if [`Tracking::check`] rejects the application.
     pub fn mark_manifest(&self, manifest: &mut Object, application: &str, destination: &str) {
         if self.method.uses_annotation() {
             manifest.set_annotation(TRACKING_ID, tracking_id(application, manifest, destination));
@@ -169,8 +170,8 @@ impl Tracking {
     ///
     /// The annotation takes precedence. It identifies both the application and the object, so a copied object
     /// belongs to no application. Without it, the label counts if labels are the tracking method or if
-    /// Tidegate wrote the label. A CustomResourceDefinition never belongs to an application just by its
-    /// label: Tidegate doesn't label definitions, and deleting one deletes all objects of its kind. The label
+    /// Tidegate wrote the label. A CustomResourceDefinition never belongs to an application by its label
+    /// alone: Tidegate doesn't label definitions, and deleting one deletes all objects of its kind. The label
     /// is also ignored on objects created by Kubernetes controllers.
     pub fn owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         if live.annotation(INSTALLATION_ID).unwrap_or_default() != self.installation {
@@ -200,8 +201,8 @@ impl Tracking {
         self.owner(live) == Some(application)
     }
 
-    /// Returns the application that may prune a live object once it is gone from all manifests. The object
-    /// must belong to the application and have no owner reference.
+    /// Returns the application that may prune a live object once no manifest contains it. The object must
+    /// belong to the application and have no owner reference.
     pub fn prune_owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         (!live.has_owner()).then(|| self.owner(live))?
     }
@@ -211,11 +212,11 @@ impl Tracking {
         self.prune_owner(live) == Some(application)
     }
 
-    /// Returns the objects to read in order to find an application's own. `named` are the live objects in the
-    /// application's manifests.
+    /// Returns the objects to read when searching for an application's own. `named` are the live objects in
+    /// the application's manifests.
     ///
-    /// If any of these has only the annotation, the application previously used the annotation method, so
-    /// objects that are gone from the manifests may have only the annotation too.
+    /// If any of these has only the annotation, the application previously used the annotation method.
+    /// Objects that are no longer in the manifests may then have only the annotation too.
     pub fn search_selector(
         &self,
         application: &str,
@@ -262,8 +263,8 @@ impl<'o> TrackingId<'o> {
         whole.then_some(Self { application, group, kind, namespace, name })
     }
 
-    /// Returns true if the ID was written for this object rather than copied from another. A cluster-scoped
-    /// object's ID has the destination namespace.
+    /// Returns true if the ID was written for this object rather than copied from another. The ID of a
+    /// cluster-scoped object contains the destination namespace.
     fn matches_object(&self, object: &Object) -> bool {
         self.group == object.group()
             && self.kind == object.kind()
@@ -272,7 +273,7 @@ impl<'o> TrackingId<'o> {
     }
 }
 
-/// Returns the application in a manifest's tracking ID, even if that was written for another object.
+/// Returns the application in a manifest's tracking ID, even if the ID was written for another object.
 pub fn annotated_application(manifest: &Object) -> Option<&str> {
     manifest.annotation(TRACKING_ID).and_then(TrackingId::parse).map(|id| id.application)
 }

@@ -5,7 +5,7 @@ use crate::{Phase, Plan};
 /// Wave numbers as shown to users. They match the objects' `sync-wave` annotations.
 ///
 /// They equal the numbers in the plan, except in deletions. A deletion starts with the highest wave, but its
-/// plan numbers the waves in execution order, so the highest wave gets the lowest number. Records use the
+/// plan numbers the waves in execution order, so the highest wave has the lowest number. Records use the
 /// plan's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaveNumbers(BTreeMap<i64, i64>);

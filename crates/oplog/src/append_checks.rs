@@ -1,34 +1,32 @@
-//! Size limits, and checks that every store performs before an append.
+//! Size limits, and checks that every store runs before an append.
 
 use tidegate_model::StreamKind;
 
 use crate::{Epoch, LogError, RawAppend, StreamName};
 
-/// Maximum length in bytes of an application's or ApplicationSet's name. Kubernetes names have at most 253
-/// bytes, so a namespace, a name and a few separators fit easily.
+/// Maximum length of an application or ApplicationSet name in bytes. Kubernetes names have at most 253 bytes,
+/// so a namespace, a name and a few separators fit easily.
 pub(crate) const MAX_NAME_BYTES: usize = 1024;
 
-/// Maximum size in bytes of a summary's details. The details are short texts for users, and are rewritten
-/// with every group.
+/// Maximum size of a summary's details in bytes. They are short texts for users, rewritten with every group.
 pub(crate) const MAX_SUMMARY_BYTES: usize = 256 << 10;
 
-/// Maximum size of a blob in bytes. The planner rejects inputs of 100 MB, so a bundle of manifests stays
-/// below this limit.
+/// Maximum size of a blob in bytes. The planner rejects inputs of 100 MB, so bundles of manifests stay below
+/// this limit.
 pub(crate) const MAX_BLOB_BYTES: usize = 128 << 20;
 
-/// State of a stream, against which the next append is checked.
+/// Stream state that the next append is checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AppendState {
     pub(crate) kind: StreamKind,
     /// Sequence number of the last event.
     pub(crate) last: u64,
     pub(crate) epoch: Epoch,
-    /// Process that started the current epoch. Empty in the first epoch, which doesn't begin with a takeover.
+    /// Process that started the current epoch. Empty in the first epoch, which doesn't start with a takeover.
     pub(crate) taken_by: String,
 }
 
 impl AppendState {
-    /// Returns the state of a new stream.
     pub(crate) fn new(kind: StreamKind) -> Self {
         Self { kind, last: 0, epoch: Epoch::FIRST, taken_by: String::new() }
     }
@@ -77,7 +75,6 @@ pub(crate) fn check_append_size(append: &RawAppend) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Checks the size of a blob.
 pub(crate) fn check_blob_size(content: &[u8]) -> Result<(), LogError> {
     if content.len() > MAX_BLOB_BYTES {
         return Err(LogError::TooLarge { what: "blob", bytes: content.len(), limit: MAX_BLOB_BYTES });

@@ -1,17 +1,17 @@
-//! Content alongside the log: compressed and sealed files, each named after a keyed digest of its content.
+//! Content alongside the log: compressed, sealed files named after a keyed digest of their content.
 //!
 //! ```text
 //! blobs/ab/cdef…      magic 4 | version 1 | length 8 LE | key 8 | nonce 24 | crc32 4 LE | sealed lz4 block …
 //! ```
 //!
 //! Everything is sealed, not only Secrets: ConfigMaps, environment variables and arguments contain passwords
-//! too, and a rule without exceptions is harder to break. The name is keyed as well, because a plain digest
-//! would confirm a guessed password.
+//! too, and a rule without exceptions is harder to break. The name is keyed because a plain digest would
+//! confirm a guessed password.
 //!
-//! The checksum covers the whole file, so opening the log can check a blob without unsealing it. That works
-//! without the right key, so a wrong key isn't mistaken for damage. Reading a blob also checks the seal,
-//! which binds the content to its name. A file appears only when it is complete, and is durable before its
-//! name is returned.
+//! The checksum covers the whole file, so opening the log can check a blob without unsealing it. This works
+//! even without the right key, so a wrong key isn't mistaken for damage. Reads also check the seal, which
+//! binds the content to its name. Files appear only when complete, and are durable before their name is
+//! returned.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -31,14 +31,13 @@ const VERSION: u8 = 2;
 const HEADER_BYTES: usize = 49;
 const TAG_BYTES: usize = 16;
 
-/// Maximum file size in bytes. Incompressible content grows by 1/255 and a few bytes.
+/// Maximum file size in bytes. Incompressible content grows by 1/255 plus a few bytes.
 const MAX_FILE_BYTES: usize = MAX_BLOB_BYTES + MAX_BLOB_BYTES / 128 + 1024 + TAG_BYTES;
 
 /// The blobs in a state directory.
 pub(crate) struct BlobStore {
     folder: PathBuf,
-    /// `None` for a reader without the key, which can tell intact blobs from damaged ones but can't read
-    /// them.
+    /// `None` for a reader without the key, which can detect damaged blobs but can't read intact ones.
     sealing: Option<Sealing>,
     files_written: AtomicU64,
     /// Number of bytes written to files.
@@ -63,7 +62,7 @@ impl BlobStore {
         Ok(Self { folder, sealing: Some(Sealing::new(key)), ..Self::empty() })
     }
 
-    /// Opens the blobs in a state directory for reading. The key is optional.
+    /// Opens the blobs in a state directory for reading, with or without the key.
     pub(crate) fn open_read_only(folder: PathBuf, key: Option<LogKey>) -> Self {
         Self { folder, sealing: key.map(Sealing::new), ..Self::empty() }
     }
@@ -82,17 +81,15 @@ impl BlobStore {
         Ok(self.require_sealing()?.key.content_name(content))
     }
 
-    /// Returns the number of files written.
     pub(crate) fn files_written(&self) -> u64 {
         self.files_written.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of bytes written to files.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Stores `content`, which is durable when the call returns. Keeps the existing file if it is intact.
+    /// Stores `content` durably, and keeps the existing file if it is intact.
     pub(crate) fn put(&self, content: &[u8]) -> Result<Digest, LogError> {
         check_blob_size(content)?;
         let digest = self.digest_of(content)?;
@@ -114,7 +111,7 @@ impl BlobStore {
         Ok(digest)
     }
 
-    /// Reads a blob and checks that its content matches its name.
+    /// Reads a blob and verifies its content against its name.
     pub(crate) fn get(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         let damaged = |reason: String| LogError::BlobDamaged { digest, reason };
         let file = self.read(digest)?;
@@ -141,7 +138,7 @@ impl BlobStore {
         Ok(content)
     }
 
-    /// Checks that a blob exists and that its file is intact.
+    /// Checks that a blob exists and its file is intact.
     pub(crate) fn check(&self, digest: Digest) -> Result<(), LogError> {
         let file = self.read(digest)?;
         unframe(&file).map_err(|reason| LogError::BlobDamaged { digest, reason: reason.to_owned() })?;
@@ -181,7 +178,7 @@ impl BlobStore {
         Ok((removed, left))
     }
 
-    /// Removes all blobs that are not in `keep`, along with partial files left by killed processes.
+    /// Removes all blobs not in `keep`, along with partial files left by killed processes.
     pub(crate) fn retain(&self, keep: &BTreeSet<Digest>) -> Result<usize, LogError> {
         let mut removed = 0;
         for folder in self.folders()? {
@@ -190,7 +187,7 @@ impl BlobStore {
         Ok(removed)
     }
 
-    /// Removes a blob, if it exists.
+    /// Removes a blob. Returns false if it doesn't exist.
     pub(crate) fn remove(&self, digest: Digest) -> Result<bool, LogError> {
         let path = self.path(digest);
         match std::fs::remove_file(&path) {
@@ -200,7 +197,6 @@ impl BlobStore {
         }
     }
 
-    /// Returns the path of a blob.
     pub(crate) fn path(&self, digest: Digest) -> PathBuf {
         let name = digest.to_string();
         let (start, rest) = name.split_at_checked(2).unwrap_or(("", &name));
@@ -211,7 +207,7 @@ impl BlobStore {
         let failed = |what: &str| {
             LogError::from_io(&self.path(digest), "encrypt", std::io::Error::other(what.to_owned()))
         };
-        // The nonce is random rather than a counter: 24 random bytes do not collide.
+        // A random nonce rather than a counter: 24 random bytes don't collide.
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce).map_err(|error| failed(&error.to_string()))?;
         let packed = lz4_flex::block::compress(content);
@@ -242,7 +238,7 @@ impl BlobStore {
     }
 }
 
-/// Returns the data that the seal authenticates in addition to the content: the blob's name and length.
+/// Returns the data authenticated along with the content: the blob's name and length.
 fn associated_data(digest: Digest, length: usize) -> [u8; 40] {
     let mut bound = [0; 40];
     let length = u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes();
@@ -250,9 +246,9 @@ fn associated_data(digest: Digest, length: usize) -> [u8; 40] {
     bound
 }
 
-/// Parts of a blob's file.
+/// Parts of a blob file.
 struct FramedBlob<'a> {
-    /// Length of the content in bytes. Never exceeds the limit.
+    /// Length of the content in bytes, never above the limit.
     length: usize,
     key: Fingerprint,
     nonce: [u8; 24],
@@ -292,7 +288,7 @@ fn checksum(header: &[u8], sealed: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Copies a blob's file unchanged to the quarantine. Does nothing if the file is missing.
+/// Copies a blob file to the quarantine unchanged. Does nothing if the file is missing.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
     if files::check_regular(from).is_err() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Codecs for record kinds, and a typed view of the log.
 //!
-//! A store uses its codecs to check its content when it is opened. Without a codec for a stream's kind, it
-//! checks only the frames, leaves the stream unchanged, and never compacts it.
+//! On open, a store uses its codecs to check its content. Without a codec for a stream's kind, it checks only
+//! the frames, and never changes or compacts the stream.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) enum RecordType {
     Details,
 }
 
-/// Codec for the records in one kind of stream.
+/// Codec for the records in one stream kind.
 #[derive(Clone, Debug)]
 struct Codec {
     kind: StreamKind,
@@ -29,12 +29,12 @@ struct Codec {
     check_record: fn(RecordType, u16, &[u8]) -> Result<(), FrameError>,
 }
 
-/// Kinds of streams whose records a program can read.
+/// Stream kinds that a program can read.
 #[derive(Clone, Debug)]
 pub struct Codecs(Arc<[Codec]>);
 
 impl Codecs {
-    /// Creates a set that contains only the codec for streams with events of type `F`.
+    /// Creates a set with a single codec, for streams with events of type `F`.
     pub fn for_kind<F: StreamRecords>() -> Self {
         Self(Arc::new([codec_for::<F>()]))
     }
@@ -45,12 +45,12 @@ impl Codecs {
         Self(self.0.iter().cloned().chain([codec_for::<F>()]).collect())
     }
 
-    /// Returns true if records of this kind can be read.
+    /// Returns true if this program can read streams of this kind.
     pub fn has_kind(&self, kind: &StreamKind) -> bool {
         self.find(kind).is_some()
     }
 
-    /// Checks, without decoding a record, that this program knows its kind. Accepts any record if the
+    /// Checks that this program knows a record's kind, without decoding the record. Accepts any record if the
     /// stream's kind is unknown.
     pub(crate) fn check_kind(
         &self,
@@ -97,7 +97,7 @@ fn codec_for<F: StreamRecords>() -> Codec {
 }
 
 impl<F: StreamRecords> AppendOf<F> {
-    /// Encodes the records as bytes.
+    /// Encodes the records.
     pub fn encode(self) -> Result<RawAppend, LogError> {
         let Summary { application, set, started_at, finished_at, details } = self.summary;
         let details = encode("summary", &details)?;
@@ -116,7 +116,7 @@ impl<F: StreamRecords> AppendOf<F> {
 }
 
 impl RawEntry {
-    /// Decodes the entry of a stream whose kind is known.
+    /// Decodes the entry of a stream of a known kind.
     pub fn decode<F: StreamRecords>(self) -> Result<EntryOf<F>, LogError> {
         let name = StreamName::with_kind(F::KIND, self.stream);
         check_kind::<F>(&name, &self.kind)?;
@@ -130,7 +130,7 @@ impl RawEntry {
 
 fn encode<R: LogRecord>(what: &'static str, record: &R) -> Result<Record, LogError> {
     let (kind, highest) = (record.kind(), R::HIGHEST_KIND);
-    // A record with any other kind could not be read back.
+    // Any other kind would be unreadable later.
     if kind == 0 || kind > highest {
         let reason = format!("its kind {kind} is outside the range of its type, 1 to {highest}");
         return Err(LogError::Encoding { what, reason });
@@ -170,7 +170,7 @@ pub trait TypedLog: OperationLog {
             Some((sequence, record)) => match decode(&name, "its snapshot", record) {
                 Ok(state) => Some((*sequence, state)),
                 Err(error) => {
-                    // If all events are still stored, they can be used instead of the snapshot.
+                    // Fall back to the events if all of them are still stored.
                     let History { first_sequence: 1, events, .. } = self.events_as::<F>(name.id)? else {
                         return Err(error);
                     };
@@ -200,8 +200,7 @@ pub trait TypedLog: OperationLog {
         Ok(History { kind, first_sequence, events })
     }
 
-    /// Returns the entry of a stream. Returns `None` if the stream is quarantined, or if no stream of the
-    /// machine's kind has this ID.
+    /// Returns the entry of a stream, or `None` if the stream is quarantined or belongs to another machine.
     fn entry_as<F: StreamRecords>(
         &self,
         stream: impl Into<StreamId>,
@@ -210,7 +209,7 @@ pub trait TypedLog: OperationLog {
         entry.map(RawEntry::decode::<F>).transpose()
     }
 
-    /// Returns the streams of the machine's kind that match all conditions, oldest first.
+    /// Returns the machine's streams that match all conditions, oldest first.
     fn find_as<F: StreamRecords>(&self, lookup: Lookup) -> Result<Vec<EntryOf<F>>, LogError> {
         self.find(&lookup.and_kind(F::KIND))?.into_iter().map(RawEntry::decode::<F>).collect()
     }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::{LogError, files};
 
-/// Maximum number of copy attempts, with a delay in between because a running process writes in bursts.
+/// Maximum number of copy attempts. Delays between them help because a running process writes in bursts.
 const ATTEMPTS_MAX: u32 = 40;
 const RETRY_DELAY: Duration = Duration::from_millis(25);
 
@@ -23,8 +23,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileDigests(BTreeMap<PathBuf, [u8; 32]>);
 
-/// A copy of a folder, stored in a temporary folder that only this user can read. Dropping the value removes
-/// the copy.
+/// A copy of a folder in a temporary folder that only this user can read. Removed on drop.
 #[derive(Debug)]
 pub struct PrivateCopy {
     path: PathBuf,
@@ -40,7 +39,7 @@ impl PrivateCopy {
         Ok(Self { path, _root: root })
     }
 
-    /// Returns the folder that contains the copy. The folder is removed when the value is dropped.
+    /// Returns the path of the copy.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -55,9 +54,9 @@ pub(crate) fn create_temp_folder() -> Result<TempDir, LogError> {
         .map_err(|error| LogError::from_io(&std::env::temp_dir(), "create a folder in", error))
 }
 
-/// Copies a consistent snapshot of a folder, including subfolders, and returns its contents. All files are
-/// read twice; if both reads agree, all of the content existed at the same time. Fails with
-/// [`LogError::NoConsistentCopy`] if the reads never agree.
+/// Copies a consistent snapshot of a folder, including subfolders, and returns its contents. Reads all files
+/// twice: if both reads agree, all of the content existed at the same time. Fails with
+/// [`LogError::NoConsistentCopy`] if they never agree.
 pub(crate) fn copy_consistently(from: &Path, to: &Path) -> Result<FileDigests, LogError> {
     for attempt in 1..=ATTEMPTS_MAX {
         if files::exists(to)? {
@@ -74,7 +73,7 @@ pub(crate) fn copy_consistently(from: &Path, to: &Path) -> Result<FileDigests, L
     Err(LogError::NoConsistentCopy { path: from.to_path_buf() })
 }
 
-/// Returns the contents of a folder. Empty if the folder doesn't exist.
+/// Returns the contents of a folder, empty if it doesn't exist.
 pub(crate) fn read_contents(folder: &Path) -> Result<FileDigests, LogError> {
     read_folder(folder, None)
 }
@@ -98,8 +97,8 @@ fn read_folder(from: &Path, to: Option<&Path>) -> Result<FileDigests, LogError> 
     Ok(FileDigests(contents))
 }
 
-/// Returns the digest of a file, and optionally copies it. `None` if it no longer exists or isn't a regular
-/// file.
+/// Returns the digest of a file, and optionally copies the file. `None` if it has disappeared or isn't a
+/// regular file.
 fn read_file(from: &Path, to: Option<&Path>) -> Result<Option<[u8; 32]>, LogError> {
     files::check_regular(from)?;
     let mut file = match File::open(from) {
@@ -151,7 +150,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (root.path().join("from"), root.path().join("to"));
         fs::create_dir(&from).unwrap();
-        // A file whose content differs on each read.
+        // A file that differs on each read.
         let busy = from.join("busy");
         std::os::unix::fs::symlink("/proc/sys/kernel/random/uuid", &busy).unwrap();
         let copied = copy_consistently(&from, &to);

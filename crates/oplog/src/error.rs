@@ -7,15 +7,15 @@ use tidegate_model::{Digest, StreamId, StreamKind};
 
 use crate::{Epoch, StreamName};
 
-/// `ENFILE` and `EMFILE`: too many open files, in the whole system or in this process. `ErrorKind` doesn't
-/// have variants for them.
+/// `ENFILE` and `EMFILE`: too many open files in the system or in this process. `ErrorKind` lacks variants
+/// for them.
 const TOO_MANY_FILES_ERRNOS: [i32; 2] = [23, 24];
 
 /// Error returned by a log operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// An earlier write failed, so the content on disk is unknown until the log is opened again.
+    /// An earlier write failed, so the content on disk is unknown until the log is reopened.
     #[error("the log is unusable after an earlier write error; restart to recover")]
     Poisoned,
 
@@ -37,14 +37,14 @@ pub enum LogError {
         path: PathBuf,
     },
 
-    /// The state directory, or a part of its path, is a file.
+    /// The state directory, or part of its path, is a file.
     #[error("{} is not a directory; choose another state directory or move the file away", path.display())]
     NotADirectory {
         /// Path that must be a directory.
         path: PathBuf,
     },
 
-    /// The path is a pipe, a device, a socket or a folder instead of a file.
+    /// The path is a pipe, a device, a socket or a folder.
     #[error("{} is not a regular file; move it away, or choose another state directory", path.display())]
     NotAFile {
         /// Path that must be a file.
@@ -54,7 +54,7 @@ pub enum LogError {
     /// A file exceeds its maximum size.
     #[error("{} is too large: {bytes} bytes (maximum: {limit}); restore a copy, move it away, or choose another state directory", path.display())]
     Oversized {
-        /// A file of the log's database.
+        /// File of the log's database.
         path: PathBuf,
         /// Size in bytes.
         bytes: u64,
@@ -73,7 +73,7 @@ pub enum LogError {
         source: io::Error,
     },
 
-    /// This process has reached its limit on file sizes.
+    /// This process has reached its file size limit.
     #[error(
         "cannot {action} {}: the file size limit of this process is reached ({source}); raise it (`ulimit \
          -f`) and start again (no acknowledged data was lost)",
@@ -88,7 +88,7 @@ pub enum LogError {
         source: io::Error,
     },
 
-    /// The user is not allowed to read or write the path.
+    /// The user lacks permission to read or write the path.
     #[error("no permission to {action} {}; change its owner or mode, or run as the user who owns it", path.display())]
     PermissionDenied {
         /// File or folder.
@@ -106,7 +106,7 @@ pub enum LogError {
         action: &'static str,
     },
 
-    /// The disk is full, or a quota has been reached.
+    /// The disk is full, or a quota is exhausted.
     #[error(
         "cannot {action} {}: the disk is full ({source}); free some space and start again (no acknowledged \
          data was lost)",
@@ -143,12 +143,12 @@ pub enum LogError {
         reason: String,
     },
 
-    /// A stream's records are damaged, so the stream was quarantined.
+    /// A stream's records are damaged, and the stream is quarantined.
     #[error(
         "{stream} is damaged: {reason}; its recoverable data is in the state directory's quarantine folder"
     )]
     Damaged {
-        /// The quarantined stream. Other streams are not affected.
+        /// Quarantined stream. Other streams are not affected.
         stream: StreamName,
         /// Description of the damage.
         reason: String,
@@ -188,7 +188,7 @@ pub enum LogError {
         wanted: String,
     },
 
-    /// The log was opened for reading by a user who can't read the key.
+    /// A user without access to the key opened the log for reading.
     #[error(
         "{} is encrypted with the key {wanted}, which only the owner of the state directory can read; ask \
          the owner for the key and set TIDEGATE_LOG_KEY", path.display()
@@ -249,8 +249,7 @@ pub enum LogError {
         known: u32,
     },
 
-    /// The log doesn't record its layout. Such logs were written by preview versions before the first
-    /// release.
+    /// The log doesn't record its layout. It comes from a preview version before the first release.
     #[error(
         "the log in {} was written by another version of Tidegate, and this version cannot read it; finish \
          its operations with that version or delete the directory, or choose another state directory; \
@@ -261,7 +260,7 @@ pub enum LogError {
         path: PathBuf,
     },
 
-    /// A record has a kind that this program doesn't know.
+    /// This program doesn't know the kind of a record.
     #[error(
         "record kind {kind} was written by a newer version of Tidegate (this version supports kinds up to \
          {highest}); use that version or later"
@@ -307,19 +306,19 @@ pub enum LogError {
         found: u64,
     },
 
-    /// A process whose epoch has expired tried to append events. Nothing was written.
+    /// A process with an expired epoch tried to append events. Nothing was written.
     #[error(
         "{stream} was taken over by {by} with epoch {epoch}, so this process, with epoch {offered}, can no \
          longer write to it; leave the stream to that process"
     )]
     Fenced {
-        /// Stream that was taken over.
+        /// Stream now owned by the other process.
         stream: StreamName,
         /// Epoch of the current writer.
         epoch: Epoch,
-        /// Name of the process that took over the stream, as reported by that process.
+        /// Self-reported name of the process that took over the stream.
         by: String,
-        /// Epoch of this process, which is lower than the current epoch.
+        /// Epoch of this process, lower than the current epoch.
         offered: Epoch,
     },
 
@@ -330,11 +329,11 @@ pub enum LogError {
         stream: StreamId,
         /// Kind in the request.
         wanted: StreamKind,
-        /// Kind that the stream was created with. It never changes.
+        /// Kind that the stream was created with. Never changes.
         found: StreamKind,
     },
 
-    /// This program can't write records to streams of this kind.
+    /// This program can't write records of this stream kind.
     #[error(
         "this version of Tidegate does not know the kind {kind} (number {}) of stream {stream}, so it \
          cannot write to the stream; use the version that started the stream, or later", kind.number()
@@ -342,23 +341,23 @@ pub enum LogError {
     UnknownKind {
         /// ID of the stream in the append.
         stream: StreamId,
-        /// Kind that the stream was created with, and the name that the log stores alongside the kind's
+        /// Kind that the stream was created with, including the name that the log stores with the kind's
         /// number.
         kind: StreamKind,
     },
 
-    /// The requested events were removed by a compaction after the stream had finished.
+    /// A compaction removed the requested events after the stream had finished.
     #[error(
         "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate \
          serve` keep the events of each application's newest finished operations: set a higher --history \
          (default 10) to keep more"
     )]
     Compacted {
-        /// The stream whose events were requested.
+        /// Stream with the requested events.
         stream: StreamName,
     },
 
-    /// A blob that must be stored alongside the log is missing.
+    /// A blob is missing.
     #[error(
         "blob {digest} is missing from the state directory; restore it from a backup or start a new operation"
     )]
@@ -367,7 +366,7 @@ pub enum LogError {
         digest: Digest,
     },
 
-    /// A blob alongside the log differs from the content that was stored.
+    /// A blob differs from the content that was stored.
     #[error("blob {digest} is damaged: {reason}; restore it from a backup or start a new operation")]
     BlobDamaged {
         /// Name of the blob: a keyed digest of its content.
@@ -392,7 +391,7 @@ impl LogError {
         self
     }
 
-    /// Maps an operating system error to the variant with the matching advice.
+    /// Maps an operating system error to the variant with matching advice.
     pub(crate) fn from_io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
         if source.raw_os_error().is_some_and(|code| TOO_MANY_FILES_ERRNOS.contains(&code)) {

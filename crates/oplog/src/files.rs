@@ -1,5 +1,5 @@
-//! File system access. All errors contain the path and the action. Functions that write document when the
-//! change is durable.
+//! File system access. Errors contain the path and the action. Functions that write document when the change
+//! becomes durable.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::LogError;
 
-/// Creates a folder and its parents. The new folders are durable when the call returns.
+/// Creates a folder and its parents durably.
 pub(crate) fn create_folder(path: &Path) -> Result<(), LogError> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
@@ -26,7 +26,7 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), LogError> {
     }
 }
 
-/// Creates a folder in an existing folder. Returns true if it didn't exist yet. The new folder is durable
+/// Creates a folder in an existing folder. Returns false if it already existed. The new folder is durable
 /// once its parent is synced.
 pub(crate) fn create_one_folder(path: &Path) -> Result<bool, LogError> {
     match fs::create_dir(path) {
@@ -36,7 +36,7 @@ pub(crate) fn create_one_folder(path: &Path) -> Result<bool, LogError> {
     }
 }
 
-/// Returns the folder that contains a path. For a bare name, this is the current folder.
+/// Returns the parent folder of a path. For a bare name, this is the current folder.
 pub(crate) fn parent_folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -58,7 +58,7 @@ pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), LogError>
 
 /// Writes a file atomically. The file is durable once its folder is synced.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), LogError> {
-    // Two threads may write the same file at the same time, so each uses its own temporary file.
+    // Threads may write the same file concurrently, so each uses its own temporary file.
     static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", ATTEMPTS.fetch_add(1, Ordering::Relaxed)));
@@ -103,7 +103,7 @@ pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Option<Vec<u8>>,
     Ok(Some(content))
 }
 
-/// Returns the entries of a folder, sorted by name. Empty if the folder doesn't exist.
+/// Returns the entries of a folder, sorted by name, or an empty list if the folder doesn't exist.
 pub(crate) fn list_folder(path: &Path) -> Result<Vec<PathBuf>, LogError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -118,7 +118,7 @@ pub(crate) fn list_folder(path: &Path) -> Result<Vec<PathBuf>, LogError> {
     Ok(paths)
 }
 
-/// Moves a file or folder within the state directory. The move is durable when the call returns.
+/// Moves a file or folder within the state directory durably.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), LogError> {
     fs::rename(from, to).map_err(|error| LogError::from_io(from, "move", error))?;
     sync_folder(parent_folder(to))?;
@@ -130,7 +130,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LogError> {
     path.try_exists().map_err(|error| LogError::from_io(path, "access", error))
 }
 
-/// Opens a file for reading and writing. Creates the file if it is missing.
+/// Opens a file for reading and writing, creating it if missing.
 pub(crate) fn open_read_write(path: &Path) -> Result<File, LogError> {
     check_regular(path)?;
     OpenOptions::new()
@@ -155,7 +155,7 @@ pub(crate) fn is_in_place(file: &File, path: &Path) -> Result<bool, LogError> {
     }
 }
 
-/// Returns the last component of a path, if it is valid UTF-8.
+/// Returns the last component of a path if it is valid UTF-8, or else an empty string.
 pub(crate) fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }

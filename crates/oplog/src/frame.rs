@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The checksum covers the payload and all fields before it. Each record contains its own address, so a
-//! misplaced record is detected, and a record from a broken database can be restored to its place. The number
-//! of an event or snapshot is its sequence number. The number of a head or summary is its revision. Only the
-//! record with the highest revision is valid. If bit 0 of the flags is set, the payload is the digest of a
-//! blob that contains the content.
+//! misplaced record is detected, and records from a broken database can be restored under their keys. The
+//! number of an event or snapshot is its sequence number. The number of a head or summary is its revision;
+//! only the highest revision is valid. If bit 0 of the flags is set, the payload is the digest of the blob
+//! with the content.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::serde::{decode_from_slice, encode_to_vec};
@@ -28,16 +28,16 @@ const EXTERNAL: u8 = 1;
 /// Number of bytes before the payload.
 pub(crate) const HEADER_BYTES: usize = 41;
 
-/// Maximum size of an encoded record in bytes. A plan with 100,000 tasks takes about half of it. A larger
-/// record is a bug and must not reach the disk.
+/// Maximum size of an encoded record in bytes. A plan with 100,000 tasks takes about half of it. Larger
+/// records are bugs and must not reach the disk.
 pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// Maximum memory in bytes that a decoded value may claim. The codec counts integers by their width in
-/// memory, which is up to sixteen times their encoded size, so this limit exceeds the largest record by the
-/// same factor.
+/// memory, up to sixteen times their encoded size. This limit therefore exceeds the largest record by that
+/// factor.
 const MAX_CLAIM_BYTES: usize = 16 * MAX_RECORD_BYTES;
 
-/// The configuration is explicit, so that a change to the codec's defaults can't change the format.
+/// Explicit configuration, so that changes to the codec's defaults can't change the format.
 const CODEC: Configuration<LittleEndian, Varint, Limit<MAX_CLAIM_BYTES>> = bincode::config::standard()
     .with_little_endian()
     .with_variable_int_encoding()
@@ -69,7 +69,6 @@ impl Family {
         }
     }
 
-    /// Returns the family's name for error messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Event => "fact",
@@ -90,7 +89,7 @@ pub(crate) struct Address {
     pub(crate) number: u64,
 }
 
-/// Error in the bytes of a record.
+/// Invalid record bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("{0} bytes are too short for a record")]
@@ -124,7 +123,7 @@ pub(crate) enum FrameError {
     TrailingBytes(usize),
 }
 
-/// Record whose frame has been checked but whose payload hasn't been decoded.
+/// Record with a verified frame and an undecoded payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FramedRecord<'a> {
     pub(crate) address: Address,
@@ -143,8 +142,8 @@ pub(crate) fn encode_content<T: Serialize>(what: &'static str, content: &T) -> R
     Ok(bytes)
 }
 
-/// Decodes content, and rejects trailing bytes. The codec itself would ignore data that a newer program has
-/// added at the end.
+/// Decodes content, and rejects trailing bytes. The codec itself would ignore data that a newer program adds
+/// at the end.
 pub(crate) fn decode_content<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     let (content, consumed) = decode_from_slice::<T, _>(bytes, CODEC)
         .map_err(|error| FrameError::InvalidContent(error.to_string()))?;
@@ -154,7 +153,7 @@ pub(crate) fn decode_content<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fra
     }
 }
 
-/// Content of a record, as stored on disk.
+/// Stored content of a record.
 struct Bytes<'a>(&'a [u8]);
 
 impl RecordContent for Bytes<'_> {
@@ -178,7 +177,7 @@ pub(crate) fn decode_record<R: LogRecord>(kind: u16, content: &[u8]) -> Result<R
     }
 }
 
-/// Checks, without decoding a record, that this program knows its kind.
+/// Checks that this program knows a record's kind, without decoding the record.
 pub(crate) fn check_kind<R: LogRecord>(kind: u16) -> Result<(), FrameError> {
     if kind > R::HIGHEST_KIND {
         return Err(FrameError::NewerKind { kind, highest: R::HIGHEST_KIND });
@@ -186,7 +185,6 @@ pub(crate) fn check_kind<R: LogRecord>(kind: u16) -> Result<(), FrameError> {
     Ok(())
 }
 
-/// Wraps a payload in a frame.
 pub(crate) fn frame_record(
     address: Address,
     kind: u16,
@@ -211,7 +209,7 @@ pub(crate) fn frame_record(
     Ok(bytes)
 }
 
-/// Checks that a record has this family and stream and, if set, this number.
+/// Checks the family, the stream and, if set, the number of a record.
 pub(crate) fn open_frame(
     family: Family,
     stream: StreamId,
@@ -233,7 +231,7 @@ pub(crate) fn open_frame(
     Ok(framed)
 }
 
-/// Checks the record at the start of the bytes, regardless of its address. Also returns the remaining bytes.
+/// Checks the record at the start of `bytes`, whatever its address. Also returns the remaining bytes.
 pub(crate) fn parse_frame(bytes: &[u8]) -> Result<(FramedRecord<'_>, &[u8]), FrameError> {
     let short = || FrameError::TooShort(bytes.len());
     let (magic, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
@@ -247,8 +245,7 @@ pub(crate) fn parse_frame(bytes: &[u8]) -> Result<(FramedRecord<'_>, &[u8]), Fra
     if *magic != MAGIC {
         return Err(FrameError::NotARecord);
     }
-    // The version is checked before the checksum, because a later version may compute the checksum over other
-    // fields.
+    // Check the version before the checksum: a later version may compute the checksum over other fields.
     if version != VERSION {
         return Err(FrameError::NewerFormat(version));
     }
@@ -275,7 +272,7 @@ pub(crate) fn parse_frame(bytes: &[u8]) -> Result<(FramedRecord<'_>, &[u8]), Fra
     Ok((framed, rest))
 }
 
-/// Returns the first offset in `bytes` at which a record may start.
+/// Returns the first offset in `bytes` where a record may start.
 pub(crate) fn find_frame(bytes: &[u8]) -> Option<usize> {
     bytes.windows(MAGIC.len()).position(|window| window == MAGIC)
 }

@@ -1,10 +1,10 @@
-//! Inventories: the places in each cluster where an application's operations have written objects.
-//! Thanks to them, prune candidates can be found without searching the cluster.
+//! Inventories: the keys (kind, namespace and name) of the objects that an application's operations have
+//! written, per cluster. With them, prune candidates are found without searching the cluster.
 //!
-//! An inventory may contain places without an object. It must never omit a place that an operation in the log
-//! has written to, and never contain a place whose ownership is in doubt. An operation therefore writes the
-//! inventory together with its plan, before any action. The inventory outlives the operation. If there is any
-//! doubt, the whole inventory is dropped, and the next operation searches the cluster instead.
+//! An inventory may contain keys of objects that don't exist. It must never omit a key that an operation in
+//! the log has written to, and never contain an object that may belong to another application. An operation
+//! therefore writes the inventory together with its plan, before any action. The inventory outlives the
+//! operation. In case of doubt, the whole inventory is dropped, and the next operation searches the cluster.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::{Gvk, StreamId};
 use uuid::Uuid;
 
-/// Places of objects: kind, namespace (empty for cluster-scoped objects) and name.
+/// Object keys: kind, namespace (empty for cluster-scoped objects) and name.
 pub type Inventory = BTreeSet<(Gvk, String, String)>;
 
 /// An inventory, with information about its completeness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationInventory {
-    /// Places where the application has objects or may have objects later.
+    /// Keys of the application's objects, including objects that may be created later.
     pub places: Inventory,
-    /// True if a search of the whole cluster found no objects of the application in other places.
+    /// True if a search of the whole cluster found no other objects of the application.
     pub searched: bool,
 }
 
@@ -36,16 +36,16 @@ pub struct InventoryUpdate {
     pub changes: Vec<InventoryChange>,
 }
 
-/// Change to the known places of an application's objects.
+/// Change to the known keys of an application's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InventoryChange {
-    /// All places where the application has objects or may have objects later, from a search of the whole
-    /// cluster and from a plan. Creates or extends the inventory.
+    /// Keys of all objects that the application has or may have later, from a search of the whole cluster and
+    /// from a plan. Creates or extends the inventory.
     Begin(Inventory),
-    /// Places where the application has objects or may have objects later. There may be other places, because
-    /// the cluster was not searched. Creates or extends the inventory.
+    /// Keys of some objects that the application has or may have later. The cluster wasn't searched for
+    /// others. Creates or extends the inventory.
     Extend(Inventory),
-    /// Places whose objects were deleted. Places are matched without the API version.
+    /// Keys of deleted objects, matched without the API version.
     Forget(Inventory),
 }
 
@@ -77,7 +77,7 @@ impl InventoryChange {
     }
 }
 
-/// Returns a place without the API version, because a cluster serves the same object in several versions.
+/// Returns a key without the API version, because clusters serve each object in several versions.
 fn versionless_place((gvk, namespace, name): &(Gvk, String, String)) -> (&str, &str, &str, &str) {
     (&gvk.group, &gvk.kind, namespace, name)
 }
@@ -90,7 +90,7 @@ pub(crate) struct InventoryRow {
     pub(crate) known: ApplicationInventory,
 }
 
-/// Returns the ID under which an inventory is stored.
+/// Returns the ID that an inventory is stored under.
 pub(crate) fn inventory_id(cluster: &str, application: &str) -> StreamId {
     let mut hasher = Sha256::new();
     hasher.update(cluster.len().to_le_bytes());

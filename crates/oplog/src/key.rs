@@ -5,8 +5,8 @@
 //! <dir>/key-id    fingerprint of the key in use; a different key is detected before any read or write
 //! ```
 //!
-//! Three keys are derived from the log's key: for sealing, for naming content, and for the fingerprint. None
-//! of them reveals anything about the others.
+//! The log's key yields three derived keys: for sealing, for naming content, and for the fingerprint. None of
+//! them reveals anything about the others.
 
 use std::fmt;
 use std::fs::{self, OpenOptions, Permissions};
@@ -25,9 +25,9 @@ use crate::{LogError, files};
 
 /// Name of the key file in a state directory.
 const KEY_FILE: &str = "key";
-/// Name of the file that contains the key's fingerprint.
+/// Name of the file with the key's fingerprint.
 const FINGERPRINT_FILE: &str = "key-id";
-/// File mode of a key file: only its owner can read it.
+/// Mode of a key file: readable only by its owner.
 const OWNER_ONLY_MODE: u32 = 0o600;
 /// Maximum number of bytes to read from a key file. A key has 64 characters.
 const MAX_KEY_FILE_BYTES: usize = 4096;
@@ -68,8 +68,7 @@ impl LogKey {
         }
     }
 
-    /// Parses a key: 64 hexadecimal digits, or 32 bytes in base64. Errors describe the problem but never
-    /// quote the text.
+    /// Parses a key: 64 hexadecimal digits, or 32 bytes in base64. Errors never quote the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if let Ok(Digest(bytes)) = text.parse::<Digest>() {
@@ -92,15 +91,14 @@ impl LogKey {
         self.fingerprint
     }
 
-    /// Returns the name under which content is stored. The name is deterministic, but can't be predicted
-    /// without the key.
+    /// Returns the name that content is stored under: deterministic, but unpredictable without the key.
     pub(crate) fn content_name(&self, content: &[u8]) -> Digest {
         Digest(keyed_digest(&self.name_key, content))
     }
 }
 
 fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
-    // HMAC pads a key that is shorter than a block with zeros.
+    // HMAC pads keys shorter than a block with zeros.
     let mut block = [0; 64];
     block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
     let mut mac = Hmac::<Sha256>::new(&block.into());
@@ -109,9 +107,9 @@ fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
 }
 
 /// Returns the key for a state directory: the supplied key, or else the directory's key file, which is
-/// created if nothing has ever been sealed there. Rejects any key but the key in use, so that content sealed
-/// with another key isn't mistaken for damage. The returned flag is true if the call wrote the fingerprint,
-/// which is durable once the directory is synced. A new key is durable when the call returns.
+/// created if nothing was ever sealed there. Rejects any key but the key in use, so that content sealed with
+/// another key isn't mistaken for damage. The returned flag is true if the call wrote the fingerprint, which
+/// is durable once the directory is synced. A new key is durable immediately.
 pub(crate) fn load_or_create_key(
     directory: &Path,
     given: Option<LogKey>,
@@ -142,8 +140,8 @@ pub(crate) fn load_or_create_key(
     }
 }
 
-/// Returns the key of a state directory for a reader. Returns `None` if the key file isn't readable, or must
-/// not be used because other users can read it too.
+/// Returns a state directory's key for a reader. Returns `None` if the key file isn't readable, or if other
+/// users can read it too.
 pub(crate) fn load_key_for_reading(
     directory: &Path,
     given: Option<LogKey>,
@@ -166,7 +164,7 @@ pub(crate) fn load_key_for_reading(
 }
 
 /// Returns the fingerprint of the key in use. Ignores an invalid file, because every sealed file also
-/// contains the fingerprint of its key.
+/// contains its key's fingerprint.
 fn read_fingerprint(path: &Path) -> Result<Option<String>, LogError> {
     let text = match files::read_limited(path, MAX_KEY_FILE_BYTES) {
         Ok(text) => text.unwrap_or_default(),

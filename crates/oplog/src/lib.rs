@@ -1,24 +1,24 @@
 //! The durable operation log: ordered events that survive crashes and power failures.
 //!
-//! [`OperationLog`] is a store of streams, and [`TypedLog`] reads and writes the streams as the events of one
-//! machine. [`Blobs`] and [`Inventories`] are stored alongside them. The executor uses all of them as one
-//! [`Store`]. [`SledLog`] keeps everything in a state directory, and [`MemoryLog`] in memory, for tests and
-//! the simulator. A shared test suite checks that both provide the same guarantees.
+//! [`OperationLog`] stores streams, and [`TypedLog`] reads and writes them as the events of one machine.
+//! [`Blobs`] and [`Inventories`] are stored alongside. The executor uses all of them as one [`Store`].
+//! [`SledLog`] keeps everything in a state directory, and [`MemoryLog`] in memory, for tests and the
+//! simulator. A shared test suite checks that both provide the same guarantees.
 //!
 //! # Usage
 //!
 //! 1. Open the log. Opening detects and quarantines damage, and [`OperationLog::damage`] reports it. Every
-//!    record that can be loaded from the open log has been checked.
+//!    record that can be loaded from an open log has been checked.
 //! 2. [`OperationLog::load`] every open stream, fold its snapshot and events, and continue.
 //! 3. Decide on the next events, and [`OperationLog::append`] them. Execute commands only after the call
-//!    returns. A group needs one flush regardless of its number of events, so append the waiting events of
+//!    returns. Each group takes one flush, however many events it contains, so append the waiting events of
 //!    all streams together.
-//! 4. If content is too large for an event, store the content with [`Blobs::put_blob`] before the append. The
-//!    append that refers to the content lists its digest.
+//! 4. If content is too large for an event, store it with [`Blobs::put_blob`] first. List its digest in the
+//!    append that refers to it.
 //! 5. Call [`OperationLog::compact`] occasionally, and [`OperationLog::compact_step`] while
 //!    [`OperationLog::is_compaction_due`].
-//! 6. After a failed write, the log rejects all later appends ([`LogError::Poisoned`]). Restart the process:
-//!    opening the log again reveals its actual content.
+//! 6. After a failed write, the log rejects all appends ([`LogError::Poisoned`]). Restart the process:
+//!    reopening the log reveals its actual content.
 //!
 //! # Guarantees
 //!
@@ -42,7 +42,7 @@
 //! | retained data is kept, and a crash during a compaction loses nothing | `compaction.rs`, `process.rs` |
 //! | a log exceeds its retention by at most a tenth if due steps are run | `compaction.rs` |
 //!
-//! If a disk loses synced data, the log may not notice until it is opened again.
+//! If a disk loses synced data, the log may not notice until it is reopened.
 
 mod api;
 mod append_checks;

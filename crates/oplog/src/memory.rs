@@ -1,8 +1,8 @@
-//! The log in memory, for tests and the simulator.
+//! An in-memory log for tests and the simulator.
 //!
-//! Records are stored as bytes, as on disk, so tests also find types that don't survive encoding and
-//! decoding. The storage outlives its handles: a test can drop a "process" with all its values and then open
-//! the storage again.
+//! Records are stored as bytes, as on disk, so tests also catch types that don't survive encoding and
+//! decoding. The storage outlives its handles: a test can drop a "process" with all its values and reopen the
+//! storage.
 //!
 //! ```text
 //! let log = MemoryLog::new();        // a process …
@@ -31,18 +31,18 @@ use crate::{
 pub enum Fault {
     /// Before anything is written, so the group is absent.
     Before,
-    /// After everything is durable but before the append returns. The group is present, although the caller
+    /// After everything is durable but before the append returns. The group is present even though the caller
     /// receives an error.
     After,
 }
 
-/// A log in memory. Clones are handles of the same process. [`MemoryLog::reopen`] starts the next process.
+/// An in-memory log. Clones are handles of the same process; [`MemoryLog::reopen`] starts the next process.
 #[derive(Clone)]
 pub struct MemoryLog {
     shared: Arc<Mutex<Storage>>,
     /// Number of the process that owns this handle.
     process: u64,
-    /// Stream kinds that the process knows, or `None` for all kinds.
+    /// Stream kinds known to the process, or `None` for all.
     codecs: Option<Codecs>,
 }
 
@@ -63,14 +63,14 @@ struct Storage {
     /// Number of the process that currently has the storage open.
     process: u64,
     is_poisoned: bool,
-    /// The next fault, and the number of appends that succeed before it.
+    /// The next fault, and the number of successful appends before it.
     fault: Option<(u64, Fault)>,
-    /// Number of further blobs that fit on the simulated disk, or `None` for no limit.
+    /// Number of blobs that still fit on the simulated disk, or `None` for no limit.
     free_blobs: Option<u64>,
     stats: LogStats,
     /// True if a complete compaction is scheduled.
     is_scheduled: bool,
-    /// Growth since the last compaction, and the growth at which the next one is due.
+    /// Growth since the last compaction, and the threshold for the next one.
     growth: Growth,
     limit: Growth,
 }
@@ -88,7 +88,7 @@ struct StoredStream {
 
 struct Blob {
     content: Vec<u8>,
-    /// Process that stored the blob last and hasn't referred to it yet. Compactions by this process keep the
+    /// Process that last stored the blob and hasn't referred to it yet. Compactions by this process keep the
     /// blob.
     protected_by: Option<u64>,
 }
@@ -99,7 +99,7 @@ impl StoredStream {
         HistoryLine::new(&self.append_state.kind, application.as_deref(), set.as_deref())
     }
 
-    /// Removes the oldest events that a snapshot covers, and returns the number of removed events.
+    /// Removes the oldest events that a snapshot covers, and returns their number.
     fn cut_events(&mut self, keep: &Retention) -> usize {
         let snapshot = self.snapshot.as_ref().map(|(sequence, _)| *sequence);
         let Some(cut) = keep.cut_point(self.append_state.last, self.base, snapshot) else { return 0 };
@@ -143,8 +143,8 @@ impl MemoryLog {
         Self { shared: Arc::default(), process: 0, codecs: None }
     }
 
-    /// Starts the next process on the same storage. Handles of earlier processes can no longer write, as if
-    /// these processes had been killed. Removes a pending fault.
+    /// Starts the next process on the same storage. Handles of earlier processes can't write from then on, as
+    /// if they had been killed. Clears a pending fault.
     pub fn reopen(&self) -> Self {
         let mut shared = self.lock();
         shared.process += 1;
@@ -153,24 +153,24 @@ impl MemoryLog {
         Self { shared: Arc::clone(&self.shared), process: shared.process, codecs: self.codecs.clone() }
     }
 
-    /// Restricts the process to these kinds of streams.
+    /// Restricts the process to these stream kinds.
     #[must_use]
     pub fn with_codecs(self, codecs: Codecs) -> Self {
         Self { codecs: Some(codecs), ..self }
     }
 
-    /// Schedules a fault: the next `successes` appends succeed, and the append after them fails with `fault`
-    /// and poisons the log.
+    /// Schedules a fault: after `successes` more appends, the next append fails with `fault` and poisons the
+    /// log.
     pub fn fail_append(&self, successes: u64, fault: Fault) {
         self.lock().fault = Some((successes, fault));
     }
 
-    /// Sets the number of further blobs that fit before the simulated disk is full, or `None` for no limit.
+    /// Sets the number of blobs that still fit on the simulated disk, or `None` for no limit.
     pub fn set_free_blobs(&self, blobs: Option<u64>) {
         self.lock().free_blobs = blobs;
     }
 
-    /// Quarantines a stream, as if damage to it had been found when the log was opened.
+    /// Quarantines a stream, as if it had been found damaged on open.
     pub fn damage_stream(&self, stream: impl Into<StreamId>, reason: &str) {
         let (stream, mut shared) = (stream.into(), self.lock());
         shared.streams.remove(&stream);
@@ -185,8 +185,8 @@ impl MemoryLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Storage> {
-        // A test that panics while holding the lock can't leave a group half-written, because groups are
-        // swapped in as a whole.
+        // Groups are swapped in as a whole, so a test that panics while holding the lock can't leave one
+        // half-written.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,7 +203,7 @@ impl MemoryLog {
         self.codecs.as_ref().is_none_or(|codecs| codecs.has_kind(&stored.append_state.kind))
     }
 
-    /// Checks one append of a group. The stream's state already includes the group's earlier appends.
+    /// Checks one append of a group. The stream's state already reflects the group's earlier appends.
     fn check_append(
         &self,
         shared: &Storage,
@@ -293,7 +293,7 @@ impl Storage {
         }
     }
 
-    /// Returns the fault that this append must fail with, if any, and poisons the log.
+    /// Returns the fault for this append, if any, and poisons the log.
     fn next_fault(&mut self) -> Option<Fault> {
         match self.fault {
             Some((0, fault)) => {
@@ -381,7 +381,7 @@ impl OperationLog for MemoryLog {
         self.lock().is_compaction_due()
     }
 
-    /// Runs the whole compaction in one step, because compacting memory takes little time.
+    /// Runs the whole compaction in one step, because compacting memory is fast.
     fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError> {
         let mut shared = self.lock_to_write()?;
         let shared = &mut *shared;

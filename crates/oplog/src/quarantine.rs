@@ -1,4 +1,4 @@
-//! Quarantine: damaged data that is kept for inspection, with a description of the damage.
+//! Quarantine: damaged data kept for inspection, with a description of the damage.
 //!
 //! ```text
 //! quarantine/<stream id>/1/reason.txt     the problem and how it was handled
@@ -20,14 +20,13 @@ use crate::{Damage, LogError, blobs, files};
 const REASON_FILE: &str = "reason.txt";
 const ROWS_FILE: &str = "rows.bin";
 
-/// Maximum size of `rows.bin` in bytes. All rows of the largest stream fit, because large records are stored
-/// in blobs.
+/// Maximum size of `rows.bin` in bytes. The largest stream fits, because large records are stored in blobs.
 const MAX_ROWS_BYTES: usize = 256 << 20;
 
 /// Maximum size of a reason file in bytes. A reason is a single line; larger files aren't read.
 const MAX_REASON_BYTES: usize = 64 << 10;
 
-/// Damaged item that an entry contains.
+/// Damaged item in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Stream(StreamId),
@@ -42,11 +41,11 @@ pub(crate) type QuarantinedRow = (Vec<u8>, Vec<u8>);
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     folder: PathBuf,
-    /// Read-only quarantine whose entries come before the entries in `folder`.
+    /// Read-only quarantine with entries that precede those in `folder`.
     earlier_folder: Option<PathBuf>,
 }
 
-/// Entry that isn't finished yet.
+/// Unfinished entry.
 pub(crate) struct Entry {
     folder: PathBuf,
 }
@@ -57,8 +56,7 @@ impl Quarantine {
         Ok(Self { folder, earlier_folder: None })
     }
 
-    /// Opens a quarantine that creates entries in `folder`. Also reads the entries in `earlier`, but never
-    /// changes them.
+    /// Opens a quarantine that creates entries in `folder`. Entries in `earlier` are read but never changed.
     pub(crate) fn open_beside(earlier: PathBuf, folder: PathBuf) -> Result<Self, LogError> {
         Ok(Self { earlier_folder: Some(earlier), ..Self::open(folder)? })
     }
@@ -95,7 +93,7 @@ impl Quarantine {
         Ok(false)
     }
 
-    /// Returns the quarantined rows of a stream, oldest entry first. Skips entries whose rows can't be read.
+    /// Returns the quarantined rows of a stream, oldest entry first. Skips entries with unreadable rows.
     pub(crate) fn rows_of(&self, stream: StreamId) -> Result<Vec<QuarantinedRow>, LogError> {
         let mut rows = Vec::new();
         for entry in self.list()?.into_iter().filter(|entry| entry.stream == Some(stream)) {
@@ -127,7 +125,7 @@ impl Quarantine {
     }
 }
 
-/// Returns the reason for an entry, or `None` if the entry is unfinished.
+/// Returns the reason of an entry, or `None` if the entry is unfinished.
 fn read_reason(entry: &Path) -> Result<Option<String>, LogError> {
     let text = match files::read_limited(&entry.join(REASON_FILE), MAX_REASON_BYTES) {
         Ok(Some(text)) => String::from_utf8_lossy(&text).trim().to_owned(),
@@ -156,7 +154,7 @@ fn parse_rows(content: &[u8]) -> Vec<QuarantinedRow> {
 }
 
 impl Entry {
-    /// Returns the folder that contains the copies and the reason.
+    /// Returns the folder with the copies and the reason.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -183,7 +181,7 @@ impl Entry {
         files::sync_folder(&folder)
     }
 
-    /// Writes the reason, which finishes the entry.
+    /// Finishes the entry by writing its reason.
     pub(crate) fn finish(self, reason: &str) -> Result<PathBuf, LogError> {
         files::write_durably(&self.folder.join(REASON_FILE), format!("{reason}\n").as_bytes())?;
         tracing::warn!(quarantine = %self.folder.display(), reason, "the log is damaged");

@@ -8,13 +8,13 @@ use tidegate_model::{StreamId, StreamKind, Timestamp};
 /// Limits on the stored data of finished streams and long open streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Number of newest finished streams per line that keep all events. A line consists of all streams of one
+    /// Number of newest finished streams per line that keep all events. A line contains all streams of one
     /// kind for the same application. Streams without an application form a line per ApplicationSet.
     pub history: usize,
-    /// Number of newest finished streams per line that keep at least their summary, including those in the
+    /// Number of newest finished streams per line that keep at least their summary, including those in
     /// `history`. Older streams are removed.
     pub summaries: usize,
-    /// Time after the end of a stream at which its summary is removed, if nothing else remains of it.
+    /// Time after a stream's end at which its summary is removed, if nothing else remains of it.
     pub age: Duration,
     /// Number of newest events that an open stream keeps. Older events are removed if a snapshot covers them.
     pub open_events: u64,
@@ -26,8 +26,7 @@ impl Default for Retention {
             history: 10,
             summaries: 100,
             age: Duration::from_secs(90 * 24 * 60 * 60),
-            // A sync of thousands of objects records fewer events than this limit, so `ops log` shows every
-            // event.
+            // Syncs of thousands of objects stay below this limit, so `ops log` shows every event.
             open_events: 100_000,
         }
     }
@@ -39,8 +38,8 @@ impl Retention {
         Self { history, ..Self::default() }
     }
 
-    /// Returns the limits for a compaction triggered by growth, which leaves the newest finished stream of
-    /// each line intact.
+    /// Returns the limits for a compaction triggered by growth. They keep the newest finished stream of each
+    /// line intact.
     pub(crate) fn for_growth(&self) -> Self {
         Self { history: self.history.max(1), ..*self }
     }
@@ -50,7 +49,7 @@ impl Retention {
         last.saturating_sub(base) >= self.open_events.saturating_add((self.open_events / 10).max(1))
     }
 
-    /// Returns the number of the last event to remove from an open stream, or `None` if all events are kept.
+    /// Returns the number of the last event to remove from an open stream, or `None` to keep all events.
     pub(crate) fn cut_point(&self, last: u64, base: u64, snapshot: Option<u64>) -> Option<u64> {
         let cut = snapshot?.min(last.saturating_sub(self.open_events));
         (cut > base).then_some(cut)
@@ -89,7 +88,7 @@ pub(crate) struct HistoryLineKey {
     appset: Option<String>,
 }
 
-/// Growth of a log, or a limit on its growth.
+/// Growth of a log, or a limit on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
     /// Number of finished streams.
@@ -100,12 +99,12 @@ pub(crate) struct Growth {
     pub(crate) bytes: u64,
 }
 
-/// Minimum growth in bytes at which a compaction is due: two database segments.
+/// Minimum growth in bytes that makes a compaction due: two database segments.
 const GROWTH_MIN_BYTES: u64 = 1 << 20;
 
 impl Growth {
-    /// Returns the growth at which a compaction is due: a tenth each of `whole` (the number of finished
-    /// streams that still have their events), of the event limit in `keep`, and of `bytes`.
+    /// Returns the growth that makes a compaction due: a tenth each of `whole`, of the event limit in `keep`,
+    /// and of `bytes`. `whole` is the number of finished streams that still have their events.
     pub(crate) fn limit_for(keep: &Retention, whole: usize, bytes: u64) -> Self {
         Self {
             streams: (whole / 10).max(1),
@@ -114,7 +113,7 @@ impl Growth {
         }
     }
 
-    /// Returns true if the growth reaches any of the limits.
+    /// Returns true if any of the limits is reached.
     pub(crate) fn has_reached(&self, limit: &Self) -> bool {
         self.streams >= limit.streams || self.events >= limit.events || self.bytes >= limit.bytes
     }
@@ -129,8 +128,8 @@ pub(crate) struct RetentionDecision {
     pub(crate) forgotten: Vec<StreamId>,
 }
 
-/// Decides which finished streams to reduce or remove. Streams are ordered by ID rather than by the times in
-/// their summaries, because the clocks may have been wrong.
+/// Decides which finished streams to reduce or remove. Orders streams by ID rather than by the times in their
+/// summaries, because the clocks may have been wrong.
 pub(crate) fn decide_retention<'a>(
     finished: impl IntoIterator<Item = (StreamId, HistoryLine<'a>, Timestamp)>,
     keep: &Retention,
@@ -180,8 +179,8 @@ mod tests {
         StreamId(Uuid::from_u128(number))
     }
 
-    /// Decides what to do with streams 1 to 6 of one application, which ended on days 1 to 6, and with stream
-    /// 7 of another application, which ended on day 1.
+    /// Decides about streams 1 to 6 of one application, finished on days 1 to 6, and stream 7 of another
+    /// application, finished on day 1.
     fn decide_for_days(history: usize, summaries: usize, days: u32, now: u32) -> (Vec<u128>, Vec<u128>) {
         let kind = StreamKind::OPERATION;
         let shop = HistoryLine::new(&kind, Some("shop"), Some("ignored beside an application"));
@@ -205,7 +204,7 @@ mod tests {
             (4, 2, 90, 7, vec![1, 2], vec![1, 2]),
             (2, 100, 4, 7, vec![1, 2, 3, 4], vec![1, 2]),
             (2, 3, 4, 7, vec![1, 2, 3, 4], vec![1, 2, 3]),
-            // Old streams stay whole if they are within the history.
+            // Streams within the history stay whole, however old.
             (10, 100, 1, 1_000, vec![], vec![]),
             (0, 100, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![]),
             (0, 0, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![1, 2, 3, 4, 5, 6, 7]),

@@ -8,8 +8,8 @@ use tidegate_model::Digest;
 use crate::blobs::BlobStore;
 use crate::{LogError, LogKey, key};
 
-/// A folder of sealed content, for data that must not be stored on disk as clear text. Content is looked up
-/// by a keyed digest, and is durable once it is stored.
+/// A folder of sealed content, for data that must not be on disk as plaintext. Content is looked up by a
+/// keyed digest, and is durable once stored.
 pub struct SealedFolder(BlobStore);
 
 impl std::fmt::Debug for SealedFolder {
@@ -32,12 +32,12 @@ impl SealedFolder {
         self.0.put(content)
     }
 
-    /// Reads content. Fails with an error that names the file if the content is damaged or the key is wrong.
+    /// Reads content. If the content is damaged or the key is wrong, the error names the file.
     pub fn get(&self, name: Digest) -> Result<Vec<u8>, LogError> {
         self.0.get(name)
     }
 
-    /// Removes all content that is not in `keep`.
+    /// Removes all content not in `keep`.
     pub fn retain(&self, keep: &BTreeSet<Digest>) -> Result<(), LogError> {
         self.0.retain(keep).map(drop)
     }

@@ -1,4 +1,4 @@
-//! The log on disk. Records are stored in sled, and large content in blobs alongside it.
+//! The log on disk. Records are stored in sled, and large content in blobs next to it.
 //!
 //! ```text
 //! <dir>/log/          sled: one tree, see `keys`; everything about one group is one atomic batch
@@ -59,12 +59,12 @@ use crate::{
 /// Options for opening a log.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Description of the process that opens the log, shown by other processes that find it locked.
+    /// Description of the process that opens the log, shown to other processes that find it locked.
     pub holder: Holder,
-    /// Key that seals content alongside the log. With `None`, the key in the state directory is used, which
-    /// is created on first use.
+    /// Key that seals content alongside the log. `None` selects the key in the state directory, which is
+    /// created on first use.
     pub key: Option<LogKey>,
-    /// Kinds of streams that the program can read.
+    /// Stream kinds that the program can read.
     pub codecs: Codecs,
 }
 
@@ -72,7 +72,7 @@ pub struct OpenOptions {
 pub struct SledLog {
     directory: PathBuf,
     codecs: Codecs,
-    /// Name of this writer, as reported to processes whose streams it has taken over.
+    /// Name of this writer, as reported to processes that lost streams to it.
     writer: String,
     database: Database,
     blobs: BlobStore,
@@ -82,13 +82,12 @@ pub struct SledLog {
     is_compaction_due: AtomicBool,
     /// Lock on blobs, taken for reading to store a blob and for writing to remove unreferenced blobs.
     blob_gc_lock: RwLock<()>,
-    /// Blobs that were stored but aren't referenced yet, with the number of times that each was stored.
-    /// Compactions keep them.
+    /// Stored blobs without a reference yet, with the number of times each was stored. Compactions keep them.
     unreferenced_blobs: Mutex<BTreeMap<Digest, usize>>,
     quarantined: BTreeMap<StreamId, StreamFault>,
     damage: Vec<Damage>,
     impaired: Vec<ImpairedStream>,
-    /// Lock or private copy. Must be the last field, so that it is dropped after the database is closed.
+    /// Lock or private copy. Must be the last field, so that it is dropped after the database.
     guard: LogGuard,
 }
 
@@ -96,7 +95,7 @@ pub struct SledLog {
 struct State {
     streams: BTreeMap<StreamId, LiveStream>,
     witness: Witness,
-    /// Highest ID of a stream that was removed on purpose. Absent streams up to this ID aren't lost.
+    /// Highest ID of a deliberately removed stream. Missing streams up to this ID aren't lost.
     forgotten: Option<StreamId>,
     stats: LogStats,
     ledger: Ledger,
@@ -159,7 +158,7 @@ impl LiveStream {
 }
 
 impl SledLog {
-    /// Returns the path under which the state directory was opened.
+    /// Returns the original path of the state directory.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }
@@ -169,7 +168,7 @@ impl SledLog {
         LogStats { blobs: self.blobs.files_written(), reads: self.database.reads(), ..self.lock().stats }
     }
 
-    /// Returns the number of entries in memory. The retention limits this number.
+    /// Returns the number of entries in memory, which the retention limits.
     pub fn entries_in_memory(&self) -> LogEntries {
         let unclaimed = self.lock_unreferenced_blobs().len();
         let state = self.lock();
@@ -183,7 +182,7 @@ impl SledLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic during a write leaves the poison flag set. Every later write checks that flag.
+        // A panic during a write leaves the poison flag set, and every later write checks it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -192,7 +191,7 @@ impl SledLog {
     }
 
     fn lock_to_write(&self) -> Result<MutexGuard<'_, State>, LogError> {
-        // This check comes first, because a log opened read-only must return its own error.
+        // Check this first: a log opened read-only must return its own error.
         self.guard.check_writable(&self.directory)?;
         let state = self.lock();
         if self.is_poisoned.load(Ordering::SeqCst) {
@@ -202,8 +201,8 @@ impl SledLog {
         Ok(state)
     }
 
-    /// Rejects a write if the directory, the database or the witness was replaced after the log was opened.
-    /// The written data would be lost, and the new files may belong to another process.
+    /// Rejects a write if the directory, the database or the witness was replaced since the log was opened.
+    /// The data would be lost, and the new files may belong to another process.
     fn check_in_place(&self, state: &State) -> Result<(), LogError> {
         self.guard.check_writable(&self.directory)?;
         if self.database.is_in_place()? && state.witness.is_in_place()? {
@@ -213,8 +212,8 @@ impl SledLog {
         }
     }
 
-    /// Runs a write. The log is marked as poisoned until it succeeds, so no more writes are accepted after an
-    /// error or a panic.
+    /// Runs a write. Poisons the log until the write succeeds, so that an error or a panic blocks all further
+    /// writes.
     fn write_or_poison<T>(&self, write: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
         self.is_poisoned.store(true, Ordering::SeqCst);
         let result = write();

@@ -9,8 +9,8 @@ use tidegate_model::{Digest, StreamId, StreamKind, StreamRecords, Timestamp};
 
 use crate::InventoryUpdate;
 
-/// Epoch of a stream's writer. A process that takes over a stream writes with a higher epoch than all its
-/// predecessors, whose appends are rejected from then on ([`crate::LogError::Fenced`]).
+/// Epoch of a stream's writer. A process that takes over a stream uses a higher epoch than its predecessors,
+/// and their appends are rejected from then on ([`crate::LogError::Fenced`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(NonZeroU64);
@@ -24,7 +24,7 @@ impl Epoch {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// Returns the number that the log stores. Numbers start at 1.
+    /// Returns the stored number, starting at 1.
     pub fn number(self) -> u64 {
         self.0.get()
     }
@@ -72,23 +72,22 @@ impl fmt::Display for StreamName {
 pub struct Record {
     /// Kind of the record, starting at 1.
     pub kind: u16,
-    /// Content encoded by the machine's codec. The log doesn't interpret it.
+    /// Content encoded by the machine's codec, opaque to the log.
     pub content: Vec<u8>,
 }
 
 /// Records to append to one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Append<F, S, D> {
-    /// ID of the stream. The stream is created by its first event.
+    /// ID of the stream. Its first event creates the stream.
     pub stream: StreamId,
-    /// Kind of the stream. It never changes.
+    /// Kind of the stream. Never changes.
     pub kind: StreamKind,
     /// Epoch of the writer.
     pub epoch: Epoch,
-    /// Sequence number of the first event: one more than that of the last stored event, or 1 for a new
-    /// stream.
+    /// Sequence number of the first event: one more than the last stored event, or 1 for a new stream.
     pub first_sequence: u64,
-    /// Events in order. They follow the stored events without a gap.
+    /// Events in order, following the stored events without a gap.
     pub events: Vec<F>,
     /// State after the last of these events, if a snapshot is due.
     pub snapshot: Option<S>,
@@ -100,7 +99,7 @@ pub struct Append<F, S, D> {
     pub inventory: Option<InventoryUpdate>,
 }
 
-/// Records to append, as bytes.
+/// Encoded records to append.
 pub type RawAppend = Append<Record, Record, Record>;
 
 /// Append of one machine's events.
@@ -128,13 +127,13 @@ impl<F: StreamRecords> AppendOf<F> {
     }
 }
 
-/// One-line description of a stream, provided by its writer, which outlives the events. Lookups use all
-/// fields but the details.
+/// One-line description of a stream by its writer, which outlives the events. Lookups use all fields but the
+/// details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<D> {
     /// Application of the stream, if any.
     pub application: Option<String>,
-    /// ApplicationSet of the stream, or from which it originates, if any.
+    /// ApplicationSet that the stream belongs to or originates from, if any.
     pub set: Option<String>,
     /// Start time, according to the clock of the engine that started the stream.
     pub started_at: Timestamp,
@@ -156,13 +155,13 @@ impl<D> Summary<D> {
 pub struct Entry<D> {
     /// ID of the stream.
     pub stream: StreamId,
-    /// Recorded kind of the stream, which this program may not know.
+    /// Recorded kind of the stream, possibly unknown to this program.
     pub kind: StreamKind,
     /// Epoch of the last writer.
     pub epoch: Epoch,
     /// Sequence number of the last event.
     pub sequence: u64,
-    /// Newest summary that the stream's writer provided.
+    /// Newest summary by the stream's writer.
     pub summary: Summary<D>,
 }
 
@@ -172,14 +171,14 @@ pub type RawEntry = Entry<Record>;
 /// Listing entry of one machine's stream.
 pub type EntryOf<F> = Entry<<F as StreamRecords>::Details>;
 
-/// Stream that was read from the log.
+/// Stream loaded from the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedStream<F, S> {
     /// Kind of the stream.
     pub kind: StreamKind,
     /// Epoch of the last writer.
     pub epoch: Epoch,
-    /// The newest snapshot, if any, and the sequence number of the last event that it covers.
+    /// The newest snapshot, if any, and the sequence number of the last event it covers.
     pub snapshot: Option<(u64, S)>,
     /// Events after the snapshot, in order.
     pub events: Vec<F>,
@@ -187,10 +186,10 @@ pub struct LoadedStream<F, S> {
     pub last_sequence: u64,
 }
 
-/// Stream that was read from the log, as bytes.
+/// Stream loaded from the log, with encoded records.
 pub type RawLoadedStream = LoadedStream<Record, Record>;
 
-/// Stream of one machine that was read from the log.
+/// Stream of one machine, loaded from the log.
 pub type LoadedStreamOf<F> = LoadedStream<F, <F as StreamRecords>::Snapshot>;
 
 /// All stored events of a stream.
@@ -198,25 +197,25 @@ pub type LoadedStreamOf<F> = LoadedStream<F, <F as StreamRecords>::Snapshot>;
 pub struct History<F> {
     /// Kind of the stream.
     pub kind: StreamKind,
-    /// Sequence number of the first of these events. It is greater than 1 if older events were compacted.
+    /// Sequence number of the first of these events. Greater than 1 if older events were compacted.
     pub first_sequence: u64,
     /// Events in order.
     pub events: Vec<F>,
 }
 
-/// Conditions for a lookup of streams, all of which must be met. Lookups use an index in every store, so
-/// their cost depends on the number of results rather than on the size of the log.
+/// Conditions for a lookup of streams. A stream must meet all of them. Every store uses an index, so the cost
+/// depends on the number of results rather than on the size of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
     /// Application of the streams. `None` matches all streams.
     pub application: Option<String>,
-    /// ApplicationSet of the streams, or from which they originate. `None` matches all streams.
+    /// ApplicationSet that the streams belong to or originate from. `None` matches all streams.
     pub appset: Option<String>,
-    /// `true` for open streams, `false` for finished ones, `None` for both.
+    /// `true` for open streams, `false` for finished streams, `None` for both.
     pub open: Option<bool>,
     /// Kind of the streams. `None` matches all kinds.
     pub kind: Option<StreamKind>,
-    /// `true` for kinds that this program knows, `false` for unknown ones, `None` for both.
+    /// `true` for kinds that this program knows, `false` for unknown kinds, `None` for both.
     pub has_known_kind: Option<bool>,
 }
 
@@ -259,39 +258,40 @@ impl Lookup {
     }
 }
 
-/// Damage to the log, with the action taken.
+/// Damage to the log, and the action taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Affected stream, if known.
     pub stream: Option<StreamId>,
-    /// Description of the damage and of the action taken, such as `quarantined` or `tail cut`.
+    /// Description of the damage and of the action taken, such as `quarantined` or `removed from the end`.
     pub reason: String,
     /// Path of the copy of the damaged bytes, if any.
     pub quarantine: Option<PathBuf>,
-    /// True if the damage was found when this process opened the log, rather than by an earlier process.
+    /// True if this process found the damage on open, rather than an earlier process.
     pub is_new: bool,
 }
 
-/// Stream that can be read only in part, with its remaining data.
+/// Partly readable stream, with its remaining data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImpairedStream {
     /// ID of the stream.
     pub stream: StreamId,
-    /// Listing entry, available even for a quarantined stream that lookups don't find. `None` if the entry
-    /// itself is lost.
+    /// Listing entry, even of a quarantined stream that lookups don't find. `None` if the entry itself is
+    /// lost.
     pub entry: Option<RawEntry>,
-    /// Description of the unreadable part and of the cause.
+    /// Description of the unreadable part and the cause.
     pub reason: String,
 }
 
 /// Result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionResult {
-    /// Number of streams that were reduced to a summary.
+    /// Number of streams reduced to a summary.
     pub streams: usize,
-    /// Number of streams that were removed completely.
+    /// Number of streams removed completely.
     pub forgotten: usize,
-    /// Number of removed events, from finished streams and from open streams whose snapshot covers them.
+    /// Number of events removed from finished streams, and from open streams with a snapshot that covers
+    /// them.
     pub events: usize,
     /// Number of removed unreferenced blobs.
     pub blobs: usize,
@@ -309,15 +309,15 @@ impl std::ops::AddAssign for CompactionResult {
 /// Counters of reads and writes since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Number of groups appended, each of which is either completely on disk or not at all.
+    /// Number of groups appended. Each is either completely on disk or not at all.
     pub groups: u64,
     /// Number of events in all appended groups.
     pub events: u64,
-    /// Number of times that the log was flushed to disk: once per group, and in compactions.
+    /// Number of flushes to disk: one per group, and more in compactions.
     pub flushes: u64,
     /// Number of blob files written, each with its own sync.
     pub blobs: u64,
-    /// Number of rows of the log's database that were looked up or scanned.
+    /// Number of database rows looked up or scanned.
     pub reads: u64,
 }
 
@@ -326,8 +326,8 @@ pub struct LogStats {
 pub struct LogEntries {
     /// Number of streams in the index.
     pub streams: usize,
-    /// Number of streams and history lines in the bookkeeping for compactions.
+    /// Number of streams and history lines tracked for compaction.
     pub bookkeeping: usize,
-    /// Total number of blobs with references, blobs waiting for a reference, and inventories.
+    /// Total number of referenced blobs, blobs waiting for a reference, and inventories.
     pub blobs: usize,
 }

@@ -1,17 +1,17 @@
-//! The witness: a record of each stream's progress that is independent of the database.
+//! The witness: a record of each stream's progress, independent of the database.
 //!
-//! The database stores the events and the head of a stream together, so a database file that loses its end
-//! loses both, and still looks intact. The witness is written once a group is durable, before it is
-//! acknowledged. It is not synced, so after a power failure it may know less than the database, but never
-//! more. Events that the witness knows but the database lacks are lost, and are reported by stream and
-//! number. If the database can no longer be listed, the witness also provides the names of the streams.
+//! The database stores the events and the head of a stream together. A database file that loses its end loses
+//! both, and still looks intact. The witness is written once a group is durable, before the group is
+//! acknowledged. It isn't synced, so after a power failure it may know less than the database, but never
+//! more. Events in the witness but not in the database are lost, and are reported by stream and number. If
+//! the database can't be listed, the witness also provides the IDs of the streams.
 //!
 //! ```text
 //! witness     magic 4 | version 1 | 3 zero bytes | note | note | …
 //! note        stream 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 //!
-//! If the third field is 2, the note means that all streams up to its ID without a note of their own were
+//! A note with 2 in the third field covers all streams up to its ID without a note of their own. They were
 //! removed on purpose, and must not be salvaged from a broken database.
 
 use std::collections::BTreeMap;
@@ -30,13 +30,13 @@ pub(crate) const WITNESS_FILE: &str = "witness";
 const HEADER: [u8; 8] = *b"TGWT\x01\0\0\0";
 const NOTE_BYTES: usize = 29;
 
-/// Number of bytes by which the file may grow before it is rewritten: about 75,000 notes.
+/// Maximum growth of the file in bytes before it is rewritten: about 75,000 notes.
 const GROWTH_MAX_BYTES: usize = 2 << 20;
 
-/// Maximum size of the file in bytes. This is enough for a million streams and the growth.
+/// Maximum size of the file in bytes: enough for a million streams and the growth.
 pub(crate) const FILE_MAX_BYTES: usize = 32 << 20;
 
-/// Witness file that is open for writing.
+/// Witness file open for writing.
 #[derive(Debug)]
 pub(crate) struct Witness {
     path: PathBuf,
@@ -49,29 +49,30 @@ pub(crate) struct Witness {
 pub(crate) struct Progress {
     /// Sequence number of the last known event.
     pub(crate) last: u64,
-    /// True if the summary marked the stream as finished. It must then not be resumed from fewer events.
+    /// True if the summary marked the stream as finished. The stream must then not be resumed from fewer
+    /// events.
     pub(crate) has_ended: bool,
 }
 
-/// Content of the witness file that an earlier process wrote.
+/// Content of the witness file from an earlier process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WitnessContent {
     /// Last recorded progress of each stream.
     pub(crate) progress: BTreeMap<StreamId, Progress>,
-    /// Highest ID of a stream that was removed on purpose. Streams up to this ID without a note aren't lost.
+    /// Highest ID of a deliberately removed stream. Streams up to this ID without a note aren't lost.
     pub(crate) forgotten: Option<StreamId>,
-    /// True if the file doesn't exist, because nothing was ever written or because it was removed.
+    /// True if the file doesn't exist: nothing was ever written, or the file was removed.
     pub(crate) is_missing: bool,
     /// True if the file exists but doesn't have a valid header, so lost events can't be detected.
     pub(crate) is_unreadable: bool,
-    /// Number of damaged notes, not counting a truncated or empty note at the end, which is normal after a
-    /// crash.
+    /// Number of damaged notes. A truncated or empty note at the end is normal after a crash and doesn't
+    /// count.
     pub(crate) damaged_notes: usize,
     /// Length of the file if it consists only of complete notes.
     whole_length: Option<usize>,
 }
 
-/// Reads the notes that an earlier process wrote. The last note may be incomplete.
+/// Reads the notes of an earlier process. The last note may be incomplete.
 pub(crate) fn read_witness(path: &Path) -> Result<WitnessContent, LogError> {
     let mut testimony = WitnessContent::default();
     let content = match files::read_limited(path, FILE_MAX_BYTES) {
@@ -110,7 +111,7 @@ pub(crate) fn read_witness(path: &Path) -> Result<WitnessContent, LogError> {
 }
 
 impl Witness {
-    /// Continues the existing file if its content, `testimony`, is complete and matches `seen`, or else
+    /// Continues the existing file if its content, `testimony`, is complete and matches `seen`. Otherwise
     /// begins a new file.
     pub(crate) fn resume(
         path: PathBuf,
@@ -158,7 +159,7 @@ impl Witness {
         Ok(())
     }
 
-    /// Returns true if the file is at the path where the next process looks for it.
+    /// Returns true if the file is still where the next process looks for it.
     pub(crate) fn is_in_place(&self) -> Result<bool, LogError> {
         files::is_in_place(&self.file, &self.path)
     }
@@ -184,7 +185,7 @@ fn encode_fields(stream: StreamId, last: u64, what: u8) -> [u8; NOTE_BYTES] {
     std::array::from_fn(|_| bytes.next().unwrap_or_default())
 }
 
-/// Value of the third field in a note that isn't about a single stream.
+/// Third field of a note that isn't about a single stream.
 const FORGOTTEN: u8 = 2;
 
 /// A complete note.

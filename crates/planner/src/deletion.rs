@@ -20,7 +20,7 @@ pub fn count_deletion_hooks(targets: &[Target]) -> usize {
     targets.iter().filter(|target| deletion_role(&target.object).runs_as_hook()).count()
 }
 
-/// Returns the deletion phases that have hooks in the manifests.
+/// Returns the deletion phases with hooks in the manifests.
 pub fn deletion_hook_phases(targets: &[Target]) -> BTreeSet<Phase> {
     let roles = targets.iter().map(|target| deletion_role(&target.object));
     let phases = roles.flat_map(|role| match role {
@@ -127,8 +127,8 @@ pub(crate) fn retention_reason(
     }
 }
 
-/// Returns true if an object is the application's own resource, as in an app of apps. In the control plane's
-/// namespace, an application goes by its plain name; one of the same name in another namespace is a different
+/// Returns true if an object is the application's own resource, as in an app of apps. Applications in the
+/// control plane's namespace use their plain name; the same name in another namespace is a different
 /// application.
 fn is_own_application(request: &SyncRequest, key: &ObjectKey) -> bool {
     is_application(&key.group, &key.kind) && instance_name(&key.namespace, &key.name) == request.application

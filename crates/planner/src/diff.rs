@@ -1,11 +1,10 @@
 //! Comparison of live objects with their targets.
 //!
-//! There is a cheap comparison and an exact one. The cheap one uses only the target: it checks that the live
-//! object has every field of the target with the same value, and that the target still has every field that
-//! Tidegate wrote. All other fields (server defaults, fields of other managers) are not differences. If the
-//! cheap comparison finds nothing, the object is in sync. If it does find a difference, the cause may be
-//! server behavior such as the pruning of unknown fields, so the exact comparison checks the live object
-//! against the server's prediction.
+//! The cheap comparison uses only the target: the live object must have every field of the target with the
+//! same value, and the target must still have every field that Tidegate wrote. Other fields (server defaults,
+//! fields of other managers) aren't differences. If it finds nothing, the object is in sync. Otherwise, the
+//! cause may be server behavior such as the pruning of unknown fields. The exact comparison therefore checks
+//! the live object against the server's prediction.
 //!
 //! Both comparisons ignore fields that match an `ignoreDifferences` entry.
 
@@ -78,8 +77,8 @@ impl Difference {
 pub struct TakenOverFields<'a> {
     /// Managers that own these fields.
     pub managers: &'a [String],
-    /// The server's prediction for the target as if the object didn't exist, if known. It shows which fields
-    /// the server would fill in again.
+    /// The server's prediction for the target without the live object, if known. It shows which fields the
+    /// server would fill in again.
     pub prediction_without_live: Option<&'a Object>,
 }
 
@@ -115,7 +114,7 @@ impl Comparer {
     }
 
     /// Returns the path of the first target field that is missing from the live object or has a different
-    /// value there. Extra fields in the live object are fine.
+    /// value. Extra live fields are fine.
     pub(crate) fn first_target_difference(&self, target: &Object, live: &Object) -> Option<String> {
         if target.text("/apiVersion") != live.text("/apiVersion") {
             return Some("/apiVersion".to_owned());
@@ -171,8 +170,8 @@ impl Comparer {
         masked_difference(target, before, after)
     }
 
-    /// Returns true if the object records which of these managers' fields came from a manifest. If it
-    /// doesn't, some of them may be server defaults.
+    /// Returns true if the object records which of these managers' fields came from a manifest. Otherwise,
+    /// some of them may be server defaults.
     pub fn can_tell_taken_over(live: &Object, managers: &[String]) -> bool {
         field_ownership::taken_over_parts(live, managers).iter().all(field_ownership::TakenOverPart::is_exact)
     }
@@ -200,7 +199,7 @@ impl Comparer {
         masked_difference(target, before, after)
     }
 
-    /// Returns the target fields that are missing from the live object or have a different value there.
+    /// Returns the target fields that are missing from the live object or have a different value.
     fn local_differences<'v>(
         &self,
         target: &Object,
@@ -221,9 +220,9 @@ impl Comparer {
         walk.into_differences()
     }
 
-    /// Returns true if a live object is part of its application only because of a label that another program
-    /// set. Such an object has no tracking annotation. With annotation tracking, that alone isn't a
-    /// difference: the annotation is added by the next write.
+    /// Returns true if only a label set by another program makes a live object part of its application. With
+    /// annotation tracking, the missing tracking annotation isn't a difference by itself: the next write adds
+    /// it.
     fn is_owned_by_foreign_label(&self, live: &Object) -> bool {
         self.tracking.method != TrackingMethod::Label
             && live.label(&self.tracking.label).is_some()
@@ -260,8 +259,7 @@ impl Comparer {
         (Cow::Owned(given), Cow::Owned(present))
     }
 
-    /// Returns the paths in the live object that Tidegate wrote or takes over, but that are gone from the
-    /// target.
+    /// Returns the live paths that Tidegate wrote or takes over and that are gone from the target.
     fn dropped_fields(&self, wanted: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
         let mut dropped = field_ownership::dropped_fields(wanted, live, taken);
         if !dropped.is_empty() && self.rules.has_rule_for(live) {
@@ -281,7 +279,7 @@ pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
     has_compare_option(target, live, "ServerSideDiff=true").then_some(true)
 }
 
-/// Returns true if the object may be missing from the manifests without making its application out of sync
+/// Returns true if the application stays in sync when this object is missing from the manifests
 /// (`IgnoreExtraneous`).
 pub fn is_ignored_when_extraneous(live: &Object) -> bool {
     compare_options(live).contains(&"IgnoreExtraneous")
@@ -335,7 +333,7 @@ fn contains_fields(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Returns true for annotations that are not part of the target.
+/// Returns true for annotations outside the target.
 fn is_tracking_annotation(annotation: &str) -> bool {
     normalize::is_bookkeeping_annotation(annotation)
 }

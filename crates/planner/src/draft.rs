@@ -5,7 +5,7 @@ use tidegate_model::{Gvk, Object, ObjectKey, Phase, Task};
 use crate::findings::FindingSubject;
 use crate::rank::kind_rank;
 
-/// A task without a position in the plan yet.
+/// Task without a position in the plan.
 #[derive(Debug)]
 pub(crate) struct TaskDraft {
     /// The task. Its manifest is numbered once the order is known.

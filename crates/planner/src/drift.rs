@@ -14,7 +14,7 @@ use tidegate_model::{Action, Object, ObjectKey, Phase, Plan, Task, TaskId};
 use crate::diff::{Comparer, LiveFieldChange};
 use crate::text::escape;
 
-/// A live object as it was when the plan was created.
+/// Live object at planning time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredObservation {
     /// Task for the object.
@@ -39,8 +39,7 @@ impl Drift {
     }
 }
 
-/// Returns the live objects to store with a plan. `live` looks up an object as it was when the plan was
-/// created.
+/// Returns the live objects to store with a plan. `live` looks up an object as of planning time.
 pub fn stored_observations<L: AsRef<Object>>(
     comparer: &Comparer,
     plan: &Plan,

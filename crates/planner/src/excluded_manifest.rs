@@ -2,14 +2,14 @@
 
 use crate::findings::FindingSubject;
 
-/// Object in the manifests that a sync skips.
+/// Object that a sync skips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExcludedManifest {
     /// Kind and name of the object, such as `Deployment shop/api`.
     pub object: String,
     /// Location of the manifest, such as `shop/api.yaml:12`.
     pub origin: String,
-    /// Reason why the sync skips the object.
+    /// Reason for skipping the object.
     pub reason: String,
     pub(crate) position: usize,
 }

@@ -12,7 +12,7 @@ use crate::text::escape;
 /// Subject of a finding. Rendered only when needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FindingSubject {
-    /// Position in the input, by which findings are ordered. The request is 0, followed by the targets.
+    /// Position in the input, used to order findings. The request is 0, followed by the targets.
     pub position: usize,
     /// The object; `None` for findings about the request.
     pub key: Option<ObjectKey>,

@@ -156,7 +156,7 @@ pub fn unchanged_hooks(
     last_runs.iter().filter(is_unchanged).map(|run| run.hook.clone()).collect()
 }
 
-/// Indexes the manifests by key. As in the plan, the last of several manifests with the same key wins.
+/// Indexes the manifests by key. As in the plan, the last duplicate wins.
 fn targets_by_key<'t>(
     request: &SyncRequest,
     targets: &'t [Target],

@@ -114,7 +114,7 @@ fn parse_helm_types(value: &str) -> HookTypes<'_> {
     types
 }
 
-/// Returns an object's role in a sync, based on its hook annotations, whose values are case-sensitive.
+/// Returns an object's role in a sync, based on its hook annotations. Their values are case-sensitive.
 pub(crate) fn sync_role(object: &Object) -> SyncRole {
     classify_object(object).0
 }

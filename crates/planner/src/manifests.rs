@@ -97,7 +97,7 @@ pub fn parse(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>,
     read_file(file, content, limits, true)
 }
 
-/// Works like [`parse`], except that an error affects only its own document: returns the objects of all other
+/// Works like [`parse`], but an error affects only its own document. Returns the objects of all other
 /// documents along with the errors.
 pub fn parse_each(file: &str, content: &[u8], limits: &Limits) -> (Vec<Target>, Vec<ManifestError>) {
     read_each(file, content, limits, true)

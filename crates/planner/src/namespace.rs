@@ -28,8 +28,8 @@ fn creates_destination(request: &SyncRequest) -> bool {
 }
 
 /// Returns the namespaces that an operation deploys to: those in its manifests, and those of its objects,
-/// selected or not. The destination namespace is among them if the request creates it or if the manifests use
-/// no other namespace.
+/// selected or not. Includes the destination namespace if the request creates it or the manifests use no
+/// other namespace.
 pub(crate) fn deployed_namespaces<'t>(
     request: &'t SyncRequest,
     targets: &'t [Target],
@@ -72,8 +72,8 @@ pub(crate) fn has_namespace_metadata(request: &SyncRequest) -> bool {
     !request.options.namespace_labels.is_empty() || !request.options.namespace_annotations.is_empty()
 }
 
-/// Warns about objects whose namespace is being pruned or deleted, since they would go with it. It is up to
-/// the operation's state machine whether that fails the operation.
+/// Warns about objects that would be pruned or deleted with their namespace. The operation's state machine
+/// decides whether that fails the operation.
 pub(crate) fn review_namespaces(
     drafts: &[TaskDraft],
     terminating: &BTreeSet<String>,
@@ -119,8 +119,8 @@ fn namespace_manifest(request: &SyncRequest) -> Option<Object> {
     if has_namespace_metadata(request) {
         let labels = texts(&request.options.namespace_labels);
         let mut given = texts(&request.options.namespace_annotations);
-        // Argo CD sets the same option, so whichever tool takes over merges its metadata with what is already
-        // there.
+        // Argo CD sets the same option, so either tool merges its metadata with the existing metadata after a
+        // takeover.
         given.insert(annotations::SYNC_OPTIONS.to_owned(), Value::from("ServerSideApply=true"));
         if let Some(metadata) = metadata.as_object_mut() {
             if !labels.is_empty() {

@@ -8,7 +8,7 @@ use crate::known_kinds::KnownKinds;
 pub(crate) struct ObjectScope<'o> {
     /// True if the object's kind is namespaced, or `None` if its scope is unknown.
     pub namespaced: Option<bool>,
-    /// Empty for cluster-scoped kinds. Defaults to the destination namespace.
+    /// Namespace (default: the destination namespace). Empty for cluster-scoped kinds.
     pub namespace: &'o str,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct ObjectSettings {
     pub wave_timeout: Option<Duration>,
     /// Timeout for the hook.
     pub timeout: Option<Duration>,
-    /// Gates that must open before the object's wave starts. Sorted, without duplicates. the cluster.
+    /// Gates that must open before the object's wave starts, sorted and without duplicates.
     pub gates: Vec<String>,
     /// Hook runner that runs the hook outside the cluster.
     pub hook_runner: Option<String>,

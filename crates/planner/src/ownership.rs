@@ -9,8 +9,8 @@ use crate::findings::FindingSubject;
 use crate::pairing::live_ref;
 use crate::waves::wave_of_object;
 
-/// Evidence that an object certainly belongs to an application. A name and a mark aren't enough: Argo CD,
-/// another installation or another state directory may have an application of the same name.
+/// Evidence that an object belongs to an application. A name and a mark aren't enough: Argo CD, another
+/// installation or another state directory may have an application with the same name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnershipScope<'p> {
     pub request: &'p SyncRequest,
@@ -31,7 +31,7 @@ impl OwnershipScope<'_> {
     }
 }
 
-/// An object's action, true if a user must confirm it, and the reason.
+/// Action for an object, `true` if a user must confirm it, and the reason.
 pub(crate) type Decision = (Action, bool, &'static str);
 
 /// Returns the task for an object that is certainly the application's own. Objects of uncertain ownership are

@@ -23,7 +23,7 @@ fn key_ref(key: &ObjectKey) -> KeyRef<'_> {
 }
 
 impl<'l> LiveIndex<'l> {
-    /// Indexes live objects by key. None of them has a target at first.
+    /// Indexes live objects by key, initially without targets.
     pub fn new(objects: &'l [LiveObject]) -> Self {
         let by_key = objects.iter().map(|object| key_ref(object.key())).zip(0..).collect();
         Self { objects, by_key, has_target: vec![false; objects.len()] }
@@ -55,8 +55,8 @@ impl<'l> LiveIndex<'l> {
         }
     }
 
-    /// Returns the application's extraneous objects in key order: those it tracks that have no owner
-    /// reference and aren't a target's object under another API group.
+    /// Returns the application's extraneous objects in key order: tracked objects without an owner reference,
+    /// except targets under another API group.
     pub fn extraneous(&self, request: &SyncRequest) -> Vec<Arc<Object>> {
         let is_kept = |position: usize| self.has_target.get(position).copied().unwrap_or(false);
         let candidates = self.by_key.iter().filter(|(_, position)| !is_kept(**position));

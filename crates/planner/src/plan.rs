@@ -36,8 +36,8 @@ pub struct PlanInput<'a> {
     pub targets: Vec<Target>,
     /// Live objects: those that the application tracks, and those listed by [`named_objects`].
     pub live: &'a [LiveObject],
-    /// Objects that belong to the application if they have its mark, whatever their namespace: those that
-    /// earlier operations in the log wrote and, for a deletion, all other known objects of the application.
+    /// Objects written by earlier operations in the log and, for a deletion, all other known objects of the
+    /// application. If they have the application's mark, they belong to it in any namespace.
     pub inventory: &'a BTreeSet<ObjectKey>,
     /// Hooks that have already succeeded with their current inputs, from
     /// [`unchanged_hooks`](crate::unchanged_hooks).
@@ -46,7 +46,7 @@ pub struct PlanInput<'a> {
     pub terminating_namespaces: &'a BTreeSet<String>,
     /// Kinds that the cluster serves.
     pub discovery: &'a Discovery,
-    /// True if no cluster is available. There are then no live objects, and unknown kinds aren't errors.
+    /// True if no cluster is available. There are no live objects then, and unknown kinds aren't errors.
     pub is_offline: bool,
 }
 
@@ -239,7 +239,7 @@ fn assemble_plan(drafts: Vec<TaskDraft>, errors: &BTreeMap<usize, String>) -> (P
         wave.gates.sort_unstable();
         wave.gates.dedup();
     }
-    // The plan stays in memory as long as its operation runs.
+    // The plan stays in memory while its operation runs.
     plan.tasks.shrink_to_fit();
     plan.waves.shrink_to_fit();
     (plan, manifests)
@@ -268,7 +268,7 @@ fn container_images<'o>(object: &'o Object, field: &'static str) -> impl Iterato
 /// available kind, the hooks under their generated names, and the destination namespace if the operation may
 /// create it. A deletion also needs its own hooks, and sync hooks that may still exist.
 ///
-/// Kinds of unknown scope aren't served, so the cluster can't have objects of them.
+/// Kinds of unknown scope aren't served, so the cluster can't have such objects.
 pub fn named_objects(
     request: &SyncRequest,
     targets: &[Target],
@@ -308,8 +308,8 @@ pub fn named_objects(
 }
 
 /// Returns the objects in the manifests that a deletion removes if they have the application's mark. Key and
-/// mark are sufficient evidence here, because the manifest refers to this very object. Empty if the operation
-/// isn't a deletion or keeps the objects.
+/// mark are enough evidence here, because the manifest names this very object. Empty if the operation isn't a
+/// deletion or keeps the objects.
 pub fn deleted_objects(
     request: &SyncRequest,
     targets: &[Target],
@@ -329,8 +329,8 @@ pub fn deleted_objects(
     places.collect()
 }
 
-/// Returns true for a hook whose object may still be around when its application is deleted, because its
-/// policy keeps it. Such objects must be read by name, since inventories don't contain hooks.
+/// Returns true for a hook object that its policy may keep until the application is deleted. It must be read
+/// by name, since inventories don't contain hooks.
 fn can_outlive_sync(request: &SyncRequest, object: &Object) -> bool {
     request.deletion.is_some_and(Cascade::deletes_objects)
         && hooks::sync_role(object).runs_as_hook()

@@ -74,9 +74,7 @@ pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], finding
     }
     let whose = if count == 1 { "it is ignored, because it" } else { "they are ignored, because they" };
     let message = format!(
-        "found outside the destinations of this operation: {}; {whose} may belong to another application \
-         named {:?}; use `tidegate sync --adopt` to adopt such objects, or separate the applications with \
-         another name or `tidegate sync --installation-id`",
+        "found outside the destinations of this operation: {}; {whose} may belong to another application named {:?}; adopt such objects with `tidegate sync --adopt`, or give the applications different names or installation IDs (`tidegate sync --installation-id`)",
         named.join(", "),
         request.application,
     );

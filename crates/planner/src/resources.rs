@@ -94,7 +94,7 @@ impl Drafter<'_> {
         // Comparing objects is expensive, so only do it if needed.
         let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
         // Client-side apply removes fields that are in the last-applied manifest but not in the new one,
-        // regardless of the client that applied it.
+        // whichever client applied it.
         let noted = live.filter(|live| live.annotation(annotations::LAST_APPLIED).is_some());
         let noted =
             noted.filter(|_| !draft.task.options.server_side).map(|_| sync_options::client_side_managers());
@@ -139,7 +139,7 @@ impl Drafter<'_> {
         draft
     }
 
-    /// Creates the parts that resource and hook tasks have in common.
+    /// Creates the common parts of resource and hook tasks.
     fn start_draft(
         &self,
         wanted: &SyncTarget,
@@ -347,8 +347,8 @@ impl Drafter<'_> {
         }
     }
 
-    /// Reports two hooks of the same name: identical hooks with the same prefix, or a hook whose fixed name
-    /// equals another's generated name.
+    /// Reports two hooks with the same name: identical hooks with the same prefix, or a hook with a fixed
+    /// name that equals another's generated name.
     fn report_collision(&mut self, earlier: &TaskDraft, later: &TaskDraft) {
         self.left_out
             .push(ExcludedManifest::new(&earlier.subject, "another hook has the same generated name"));

@@ -61,7 +61,7 @@ impl SpecChecker {
 }
 
 /// Returns an error if a destination's namespace is set but isn't a DNS label. Control characters must not be
-/// displayed and have an error of their own.
+/// displayed and have a separate error.
 fn namespace_problem(namespace: &str) -> Option<SpecProblem> {
     const FIELD: &str = "spec.destination.namespace";
     let is_reported_elsewhere = namespace.is_empty() || namespace.chars().any(char::is_control);

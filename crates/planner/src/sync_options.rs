@@ -167,8 +167,8 @@ pub(crate) fn skips_missing_kind(target: &Object, options: &SyncOptions) -> bool
         || has_annotated_option(target, "SkipDryRunOnMissingResource=true")
 }
 
-/// Returns true if the object doesn't count towards the application's health. That can be set in the
-/// manifest, or by an annotation on the live object that Tidegate doesn't manage and therefore keeps.
+/// Returns true if the object doesn't count towards the application's health. This is set in the manifest, or
+/// by a live annotation that Tidegate doesn't manage and therefore keeps.
 pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
     let stays = |live: &&Object| {
         let mut writers = live.field_managers_of("annotations", annotations::IGNORE_HEALTHCHECK);
@@ -236,8 +236,8 @@ pub(crate) fn client_side_managers() -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Returns true if only the label shows that Argo CD tracks an object as part of the application, so Argo CD
-/// uses a different tracking method.
+/// Returns true if only the label marks an object as part of the application, so Argo CD uses a different
+/// tracking method.
 fn is_tracked_by_label_only(live: &Object, request: &SyncRequest) -> bool {
     let SyncRequest { tracking, application, .. } = request;
     live.annotation(annotations::TRACKING_ID).is_none()
@@ -313,7 +313,7 @@ pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Rem
     remarks
 }
 
-/// Returns a remark if an option is given with two values, because it is undefined which of them wins.
+/// Returns a remark if an option has two values, because it is undefined which one wins.
 fn find_contradiction(known: &KnownOption, given: &[&str]) -> Option<Remark> {
     let mut given = given.iter().filter(|word| option_value(word, known.name).is_some());
     let (first, other) = (given.next()?, given.next()?);

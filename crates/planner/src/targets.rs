@@ -27,7 +27,7 @@ pub(crate) struct SyncTarget {
     pub origin: Origin,
     /// The object with its effective namespace.
     pub object: Object,
-    /// The name is empty if it will be generated.
+    /// Key of the object. The name is empty if it will be generated.
     pub key: ObjectKey,
     /// True if the object's kind is namespaced, or `None` if its scope is unknown.
     pub namespaced: Option<bool>,
@@ -250,7 +250,7 @@ impl TargetSelector<'_> {
     }
 }
 
-/// Returns the reason the request excludes an object from the sync, regardless of earlier hook runs.
+/// Returns the reason the request excludes an object from the sync, ignoring earlier hook runs.
 fn request_exclusion(request: &SyncRequest, scoped: &ScopedTarget, role: &SyncRole) -> Option<&'static str> {
     let selective = !request.selection.is_empty();
     match role {

@@ -7,7 +7,7 @@ use tidegate_model::{Object, annotations};
 pub(crate) struct ParsedWave<'o> {
     /// Number within the phase (default: 0).
     pub number: i64,
-    /// Annotations that were ignored because they aren't integers, with their values.
+    /// Annotations ignored because they aren't integers, with their values.
     pub invalid_annotations: [Option<(&'static str, &'o str)>; 2],
 }
 

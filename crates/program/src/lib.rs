@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 pub use sandbox::confines_files;
 
-/// Maximum number of bytes of standard error that are kept.
+/// Maximum stored size of standard error in bytes.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
 /// Interval between checks of the exit status, the memory usage and the stop condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -33,16 +33,16 @@ pub struct Limits {
     pub output: u64,
 }
 
-/// Access rights of a confined program. The program has no network access, and the only system files that it
-/// can read are programs, libraries and time zones.
+/// Access rights of a confined program. It has no network access, and the only system files that it can read
+/// are programs, libraries and time zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
     /// Files and folders that the program can read and execute.
     pub readable: Vec<PathBuf>,
     /// Files and folders that the program can read and modify.
     pub writable: Vec<PathBuf>,
-    /// Maximum CPU time, which the kernel enforces even if the caller crashes. Linux only, in whole seconds.
-    /// Zero means no limit.
+    /// Maximum CPU time, in whole seconds. Zero means no limit. Linux only: the kernel enforces it even if
+    /// the caller crashes.
     pub cpu_time: Duration,
 }
 
@@ -51,17 +51,17 @@ pub struct Sandbox {
 pub enum StopReason {
     /// The program ran longer than this limit.
     Timeout(Duration),
-    /// The caller no longer needs the result.
+    /// The caller doesn't need the result anymore.
     Canceled,
 }
 
-/// Reason why a program could not be started or did not run to completion.
+/// Reason why a program wasn't started or didn't run to completion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// The program could not be started.
+    /// The program couldn't be started.
     #[error("failed to start the program: {0}")]
     NotStarted(String),
-    /// The kernel cannot block network access, so the program was not started.
+    /// The kernel can't block network access, so the program wasn't started.
     #[error("the program was not started because the kernel cannot block its network access: {0}")]
     NotConfined(String),
     /// The program exceeded its time limit.
@@ -99,14 +99,14 @@ enum Stream {
     Stderr,
 }
 
-/// Contents of one output stream, once the stream is closed or its limit has been reached.
+/// Contents of one output stream, up to its end or its limit.
 type Capture = (Stream, Vec<u8>);
 
-/// Runs a program to completion. Polls `stop` while the program is running. `stop` must not block.
+/// Runs a program to completion, polling `stop` while it is running. `stop` must not block.
 ///
 /// # Errors
 ///
-/// Returns an error if the program could not be started or had to be stopped.
+/// Returns an error if the program couldn't be started or had to be stopped.
 pub fn run(
     command: &mut Command,
     limits: &Limits,
@@ -117,12 +117,11 @@ pub fn run(
 }
 
 /// Runs a program in a sandbox. On Linux, the program has no network access. If the kernel supports Landlock
-/// ([`confines_files`]), the program also can't read files outside the sandbox. On other systems, the program
-/// is not confined.
+/// ([`confines_files`]), it also can't read files outside the sandbox. On other systems, it isn't confined.
 ///
 /// # Errors
 ///
-/// Returns the same errors as [`run`]. On Linux, also returns [`RunError::NotConfined`] if the kernel cannot
+/// Returns the same errors as [`run`]. On Linux, also returns [`RunError::NotConfined`] if the kernel can't
 /// block network access.
 pub fn run_confined(
     command: &mut Command,
@@ -134,12 +133,13 @@ pub fn run_confined(
     supervise(child, limits, stop)
 }
 
-/// Puts the command in its own process group, so that it can be killed together with its children, and captures its output.
+/// Puts the command in its own process group, so that its children can be killed with it, and captures its
+/// output.
 fn in_own_group(command: &mut Command) -> &mut Command {
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
 }
 
-/// Waits for the child to exit, enforces the limits, and kills the remaining processes in its group.
+/// Waits for the child to exit, enforces the limits, and kills the rest of its group.
 fn supervise(
     mut child: Child,
     limits: &Limits,
@@ -156,7 +156,7 @@ fn supervise(
         if has_exited(&child) {
             break;
         }
-        // `sender` is still open, so `recv_timeout` waits for the whole interval even once both readers have
+        // `sender` is still open, so `recv_timeout` waits for the whole interval even after both readers have
         // finished.
         if let Some(error) = exceeded_limit(&child, limits, &stop) {
             outcome = Err(error);
@@ -176,7 +176,6 @@ fn supervise(
     Ok(ProgramOutput { status: status.map_err(|error| not_started_error(&error))?, stdout, stderr })
 }
 
-/// Formats a number of bytes in KiB or MiB.
 fn format_bytes(number: u64) -> String {
     if number < 1 << 20 { format!("{} KiB", number >> 10) } else { format!("{} MiB", number >> 20) }
 }
@@ -196,8 +195,8 @@ fn start_readers(child: &mut Child, limits: &Limits, sender: &Sender<Capture>) -
     stdout.and(stderr).map_err(|error| not_started_error(&error))
 }
 
-/// Reads a stream up to `limit` in its own thread. Beyond the limit, the rest of standard error is discarded,
-/// whereas standard output is not read any further.
+/// Reads a stream up to `limit` in its own thread. Beyond it, standard error is discarded and standard output
+/// isn't read any further.
 fn read(
     stream: Stream,
     mut from: impl Read + Send + 'static,
@@ -224,7 +223,7 @@ fn check_size(stream: Stream, content: &[u8], limits: &Limits) -> Result<(), Run
     }
 }
 
-/// Returns the reason to stop the program, if there is one.
+/// Returns the reason to stop the program, if any.
 fn exceeded_limit(
     child: &Child,
     limits: &Limits,
@@ -240,7 +239,7 @@ fn exceeded_limit(
     }
 }
 
-/// Returns the resident memory of a process in bytes, on systems that have `/proc`.
+/// Returns the resident memory of a process in bytes, on systems with `/proc`.
 fn resident_memory(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -254,8 +253,8 @@ fn has_exited(child: &Child) -> bool {
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)) | Err(_))
 }
 
-/// Kills the process group, then reaps the child. In the opposite order, the ID could already have been
-/// reused by another group.
+/// Kills the process group, then reaps the child. The other way around, another group might already have
+/// reused the ID.
 fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     child.wait()
@@ -272,7 +271,7 @@ mod tests {
         run(Command::new("sh").args(["-c", script]), &LIMITS, stop)
     }
 
-    /// Waits until a process no longer exists or is a zombie. Returns true in both cases.
+    /// Waits until a process is gone or a zombie. Returns true in both cases.
     fn wait_until_gone(id: &str) -> bool {
         while fs::read_to_string(format!("/proc/{}/stat", id.trim()))
             .is_ok_and(|state| state.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X'])))

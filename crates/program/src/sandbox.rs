@@ -1,8 +1,8 @@
-//! Starts a program in a sandbox.
+//! Sandbox for programs.
 //!
-//! Landlock restricts file access, and a system call filter prevents the creation of sockets. Both apply to a
-//! thread and to all processes that it starts, and they cannot be lifted. Therefore, a separate thread
-//! restricts itself and starts the program.
+//! Landlock restricts file access, and a system call filter prevents the creation of sockets. Both apply
+//! permanently to a thread and to all processes that it starts. Therefore, a separate thread restricts itself
+//! and starts the program.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,10 +1,10 @@
-//! Base addresses of APIs, and addresses of requests.
+//! Base URLs of APIs, and URLs of requests.
 
 use http::Uri;
 
 use crate::problem::Problem;
 
-/// Base address of an API, without a trailing slash.
+/// Base URL of an API, without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     text: String,
@@ -12,7 +12,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses an address from a configuration field. Error messages contain the name of the field.
+    /// Parses a URL from a configuration field. Errors name the field.
     pub fn new(field: &str, text: &str) -> Result<Self, Problem> {
         let wrong = |reason: &str| {
             Problem::new(format!("invalid {field}: {reason}; use a URL such as https://git.example.com"))
@@ -32,7 +32,7 @@ impl Base {
         Ok(Self { text: text.to_owned(), uri })
     }
 
-    /// Appends `tail` to the path. If the path already ends with `tail`, returns the address unchanged.
+    /// Appends `tail` to the path, unless the path already ends with it.
     pub fn with_suffix(self, tail: &str) -> Self {
         if self.text.ends_with(tail) {
             return self;
@@ -50,7 +50,7 @@ impl Base {
         &self.text
     }
 
-    /// Returns the address of an API path.
+    /// Returns the URL of an API path.
     pub fn join(&self, path: &str, query: &str) -> Result<Uri, Problem> {
         let mark = if query.is_empty() { "" } else { "?" };
         let text = format!("{}{path}{mark}{query}", self.text);
@@ -68,14 +68,14 @@ pub(crate) fn encode_segment(what: &str, name: &str) -> Result<String, Problem> 
     }
 }
 
-/// Encodes a path in a repository for use in an address.
+/// Encodes a path in a repository for use in a URL.
 pub(crate) fn encode_path(path: &str) -> Result<String, Problem> {
     let parts: Result<Vec<_>, _> =
         path.trim_matches('/').split('/').map(|one| encode_segment("path segment", one)).collect();
     Ok(parts?.join("/"))
 }
 
-/// Percent-encodes all characters that have a special meaning in addresses.
+/// Percent-encodes all characters with a special meaning in URLs.
 pub(crate) fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

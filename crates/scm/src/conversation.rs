@@ -1,4 +1,4 @@
-//! Requests that one generator sends to one server.
+//! Requests from one generator to one server.
 
 mod error_response;
 mod paging;
@@ -80,8 +80,7 @@ impl<'w> Conversation<'w> {
         self.web
     }
 
-    /// Creates a problem that names the server. Secrets are masked, because servers may echo parts of a
-    /// request.
+    /// Creates a problem that names the server. Masks secrets, because servers may echo parts of a request.
     pub(crate) fn problem(&self, text: impl AsRef<str>) -> Problem {
         let text = format!("{} at {} {}", self.name, self.base.text(), text.as_ref());
         Problem::new(self.mask_secrets(text))
@@ -124,7 +123,7 @@ impl<'w> Conversation<'w> {
         self.check_response(answer, &format!("GET {path}")).await.map(|_| true)
     }
 
-    /// Sends a POST request, and parses the response as JSON. Doesn't follow redirects.
+    /// Sends a POST request and parses the response as JSON. Doesn't follow redirects.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Problem> {
         let at = self.base.join(path, "")?;
         let answer = self.send(Method::POST, &at, Some(Bytes::from(body.to_string()))).await?;
@@ -132,7 +131,7 @@ impl<'w> Conversation<'w> {
         self.parse_response(answer, path).await.map(|page| page.content)
     }
 
-    /// Sends a GET request, following redirects. Returns the final response regardless of its status.
+    /// Sends a GET request, following redirects. Returns the final response, whatever its status.
     async fn get_following_redirects(&self, path: &str, query: &str) -> Result<Response<Incoming>, Problem> {
         let mut at = self.base.join(path, query)?;
         for _ in 0..=self.web.limits.redirects {
@@ -221,11 +220,11 @@ impl<'w> Conversation<'w> {
         self.problem(format!("did not respond within {} s", self.response_timeout.as_secs_f64()))
     }
 
-    /// Drops the current token if it came from the cache. Returns true if so, because the server might accept
-    /// a new one.
+    /// Drops the current token if it came from the cache. If so, returns true, because the server might
+    /// accept a new one.
     fn discard_cached_token(&self) -> bool {
         let held = self.credentials.as_ref().and_then(|proof| proof.cached_token.as_ref());
-        // Keep a new token, which the server may accept for other repositories.
+        // Keep a new token; the server may accept it for other repositories.
         let Some(held) = held.filter(|held| held.is_from_cache) else { return false };
         self.web.tokens.discard(&held.installation, &held.token);
         true

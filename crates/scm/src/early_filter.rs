@@ -1,7 +1,7 @@
-//! A filter that avoids requests for branches and paths that no filter of the generator can accept.
+//! Filter that avoids requests for branches and paths that the generator's filters can't accept.
 //!
-//! The generator applies its own filters later, so this filter may let too much through, but must never
-//! reject a branch that the generator accepts.
+//! The generator applies its own filters later, so this one may let too much through, but must never reject a
+//! branch that the generator accepts.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tidegate_model::argo::ScmFilter;
 
 use crate::hosts::Repository;
 
-/// The parts of a generator's filters that can avoid requests.
+/// Parts of a generator's filters that can save requests.
 pub(crate) struct EarlyFilter(Vec<RepositoryFilter>);
 
 struct RepositoryFilter {
@@ -23,7 +23,7 @@ struct RepositoryFilter {
 
 impl RepositoryFilter {
     fn new(filter: &ScmFilter) -> Self {
-        // Invalid expressions have been rejected before, so this filter ignores them.
+        // Invalid expressions were rejected earlier; ignore them here.
         let expression = |text: &Option<String>| text.as_ref().and_then(|text| Regex::new(text).ok());
         let paths: BTreeSet<_> =
             filter.paths_exist.iter().chain(&filter.paths_do_not_exist).cloned().collect();
@@ -58,7 +58,7 @@ impl EarlyFilter {
         })
     }
 
-    /// Returns the paths whose existence must be checked for a branch.
+    /// Returns the paths to check for in a branch.
     pub fn paths_to_check<'p>(
         &self,
         repository: &Repository,

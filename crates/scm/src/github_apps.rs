@@ -11,7 +11,7 @@ use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::{RequestContext, Token};
 use crate::token_cache::{CachedToken, Installation};
 
-/// A GitHub App that is configured in a repository Secret.
+/// A GitHub App configured in a repository Secret.
 pub(crate) struct App<'n> {
     secret: &'n str,
     app: GithubApp,
@@ -26,8 +26,8 @@ impl<'n> App<'n> {
         Ok(Self { secret, app })
     }
 
-    /// Returns the API URL of the generator, or else that of the App. Fails if the generator names a
-    /// different server, which could then use the App's signature.
+    /// Returns the generator's API URL, or else the App's. Fails if the generator names a different server,
+    /// which could then use the App's signature.
     pub fn base(&self, asking: RequestContext<'_>, api: &str) -> Result<Base, Problem> {
         let base = asking.api_address(api, self.app.base())?;
         let own = Base::new("githubAppEnterpriseBaseUrl", self.app.base())?;
@@ -123,7 +123,7 @@ impl<'n> App<'n> {
     }
 }
 
-/// Runs a request, and retries with a new token if the server rejected a cached one.
+/// Runs a request and retries with a new token if the server rejected a cached one.
 pub(crate) fn retry_stale_token<T>(ask: impl Fn() -> Result<T, Problem>) -> Result<T, Problem> {
     match ask() {
         Err(problem) if problem.is_stale => ask(),

@@ -61,8 +61,7 @@ pub(crate) trait RepositoryHost {
 
 /// A repository that has pull requests.
 pub(crate) trait PullRequestHost {
-    /// Returns the pull requests in the state that the generator selects. By default, these are the open pull
-    /// requests.
+    /// Returns the pull requests in the state that the generator selects, by default the open ones.
     async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem>;
 }
 
@@ -106,7 +105,7 @@ pub(crate) fn trusted_authorities(
     }
 }
 
-/// Removes the `refs/heads/` prefix from a branch name.
+/// Strips the `refs/heads/` prefix from a branch name.
 fn short_branch_name(name: &str) -> String {
     name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
 }
@@ -116,7 +115,6 @@ fn has_all_labels(wanted: &[String], found: &[String]) -> bool {
     wanted.iter().all(|label| found.contains(label))
 }
 
-/// An object that has a name.
 #[derive(Deserialize)]
 struct NamedObject {
     name: String,

@@ -18,10 +18,10 @@ use tokio::time::Instant;
 use crate::problem::Problem;
 use crate::token_cache::Tokens;
 
-/// Maximum delay that a server can request. Longer delays are shortened.
+/// Maximum delay accepted from a server. Longer delays are capped.
 const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// Limits for the requests that one generator sends to one server.
+/// Limits for one generator's requests to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum time to establish a connection.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub response: Duration,
     /// Maximum time for all requests together.
     pub total: Duration,
-    /// Maximum number of requests. Each page of a list, each branch and each path may need a request.
+    /// Maximum number of requests. Each page of a list, each branch and each path may need one.
     pub requests: usize,
     /// Maximum number of concurrent requests.
     pub concurrency: usize,
@@ -45,8 +45,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns limits that are sufficient for slow servers and for organizations with thousands of
-    /// repositories.
+    /// Returns limits that suffice for slow servers and organizations with thousands of repositories.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -62,28 +61,28 @@ impl Default for Limits {
     }
 }
 
-/// Certificate authorities that a generator trusts.
+/// Certificate authorities trusted by a generator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Authorities {
-    /// Certificate authorities of the operating system.
+    /// The operating system's authorities.
     #[default]
     System,
-    /// Only the given certificate authorities, in PEM format. `origin` describes their origin in messages.
+    /// Only these authorities, in PEM format. `origin` describes their source in messages.
     Custom { pem: String, origin: String },
-    /// Any certificate. Certificates are not verified.
+    /// Any certificate, without verification.
     Unverified,
 }
 
-/// HTTP client that all generators in a process share.
+/// HTTP client shared by all generators in a process.
 pub struct Web {
     pub(crate) limits: Limits,
-    /// Address of Bitbucket Cloud, which generators can't configure.
+    /// URL of Bitbucket Cloud, which generators can't configure.
     bitbucket: String,
     trust: SystemTrust,
     /// Cached access tokens of GitHub Apps.
     pub(crate) tokens: Tokens,
     pub(crate) clock: Clock,
-    /// Time until which requests are delayed because of a server's rate limit, by identity.
+    /// End of the delay imposed by a server's rate limit, by identity.
     requested_waits: Mutex<BTreeMap<Vec<u8>, Instant>>,
     stop_sender: watch::Sender<bool>,
 }
@@ -110,7 +109,7 @@ impl Web {
         }
     }
 
-    /// Sets a different address for Bitbucket Cloud.
+    /// Sets a different URL for Bitbucket Cloud.
     #[must_use]
     pub fn with_bitbucket(self, api: impl Into<String>) -> Self {
         Self { bitbucket: api.into(), ..self }
@@ -126,7 +125,7 @@ impl Web {
         &self.bitbucket
     }
 
-    /// Cancels all current and future requests. They return an error.
+    /// Cancels all current and future requests, which then fail.
     pub fn stop(&self) {
         self.stop_sender.send_replace(true);
     }
@@ -148,7 +147,7 @@ impl Web {
                 }),
             }
         });
-        // A normal shutdown would wait until a pending name lookup is complete.
+        // A normal shutdown would wait for pending name lookups.
         runtime.shutdown_background();
         answer
     }
@@ -172,14 +171,14 @@ impl Web {
         ))
     }
 
-    /// Returns the remaining delay for an identity, if a server has requested a delay.
+    /// Returns the remaining delay for an identity, if a server requested one.
     pub(crate) fn remaining_wait(&self, who: &[u8]) -> Option<Duration> {
         let waits = self.requested_waits.lock().unwrap_or_else(PoisonError::into_inner);
         let left = waits.get(who)?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// Records that a server has requested a delay for an identity.
+    /// Records a delay requested by a server for an identity.
     pub(crate) fn record_wait(&self, who: Vec<u8>, wait: Duration) {
         let now = Instant::now();
         let mut waits = self.requested_waits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,8 +187,7 @@ impl Web {
     }
 }
 
-/// Returns an error if the address of a request is blocked. A blocked address is permitted if it is
-/// configured explicitly.
+/// Fails if a request's host is blocked, unless it is configured explicitly.
 pub(crate) fn check_host(at: &Uri, named: &Uri) -> Result<(), Problem> {
     let literal = |uri: &Uri| link_local_ip(uri.host().unwrap_or_default());
     match literal(at) {
@@ -198,7 +196,7 @@ pub(crate) fn check_host(at: &Uri, named: &Uri) -> Result<(), Problem> {
     }
 }
 
-/// Returns a description of a connection error, for use after the name of the server.
+/// Describes a connection error, for use after the name of the server.
 pub(crate) fn connection_error_text(error: &legacy::Error) -> String {
     let cause = root_cause(error);
     if cause == LINK_LOCAL_REASON {

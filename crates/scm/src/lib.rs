@@ -12,8 +12,7 @@
 //! ```
 //!
 //! A call blocks until it succeeds or fails. Pages, bytes, requests, redirects and time are limited
-//! ([`Limits`]). Credentials are sent only to the server that they are configured for. Errors never contain
-//! credentials.
+//! ([`Limits`]). Credentials go only to the server they are configured for. Errors never contain credentials.
 
 mod api_address;
 mod conversation;

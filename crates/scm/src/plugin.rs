@@ -1,4 +1,4 @@
-//! Client for plugin generators, which are servers that return parameters.
+//! Client for plugin generators: servers that return parameters.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::problem::Problem;
 use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::Token;
 
-/// Path of the only request that a plugin supports.
+/// Path of the only request that plugins support.
 const PATH: &str = "/api/v1/getparams.execute";
 
 /// A plugin server.
 #[derive(Clone, Debug)]
 pub struct Plugin {
-    /// Base address of the plugin.
+    /// Base URL of the plugin.
     pub base_url: String,
     /// Bearer token.
     pub token: Token,
@@ -30,7 +30,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Requests parameters from the plugin, and returns the unprocessed response. `set` is the name of the
+    /// Requests parameters from the plugin and returns the raw response. `set` is the name of the
     /// ApplicationSet. This function blocks.
     ///
     /// # Errors

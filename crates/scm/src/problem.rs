@@ -3,13 +3,13 @@
 use http::StatusCode;
 use tidegate_generate::QueryError;
 
-/// Error for a failed request. The message doesn't contain secrets.
+/// Error for a failed request. The message contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub message: String,
     /// Status code of the response, if the server responded.
     pub status: Option<StatusCode>,
-    /// True if the server rejected a cached token. The token was removed from the cache, and the server might
+    /// True if the server rejected a cached token. The token was dropped from the cache, and the server might
     /// accept a new one.
     pub is_stale: bool,
 }

@@ -17,7 +17,7 @@ use crate::secrets::RequestContext;
 impl RequestContext<'_> {
     /// Returns the branches that may pass the generator's filters. This function blocks.
     ///
-    /// `paths` contains the paths whose existence the filters check.
+    /// `paths` contains the paths that the filters look for.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ struct BranchQuery<'a> {
     asking: RequestContext<'a>,
     filter: EarlyFilter,
     paths: &'a BTreeSet<String>,
-    /// True if the query includes all branches, and false if it includes only default branches.
+    /// True if the query includes all branches, not only the default ones.
     includes_all_branches: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Credentials in the form of HTTP headers.
+//! Credentials as HTTP headers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,11 +16,11 @@ pub(crate) struct RequestCredentials {
     pub value: HeaderValue,
     /// Description of the origin for messages, such as `key token of Secret github`.
     pub origin: String,
-    /// Secret strings, which must not appear in messages.
+    /// Secret strings to keep out of messages.
     pub secrets: Vec<String>,
     /// Identity that the server's rate limit applies to. `None` if the header value identifies the client.
     pub identity: Option<String>,
-    /// Cache entry of the token, if the token is temporary.
+    /// Cache entry of the token, if it is temporary.
     pub cached_token: Option<CachedToken>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Scheme<'u> {
     Token,
     /// `PRIVATE-TOKEN: …` header.
     Private,
-    /// HTTP basic authentication with this user, and with the token as the password.
+    /// HTTP basic authentication with this user and the token as the password.
     Basic(&'u str),
 }
 
@@ -55,7 +55,7 @@ impl RequestCredentials {
         key.map(|key| Self::from_secret(asking, key, scheme)).transpose()
     }
 
-    /// Reads a password or a token from a Secret. Returns an error if the generator specifies both.
+    /// Reads a password or a token from a Secret. Fails if the generator specifies both.
     pub fn basic_or_bearer(
         asking: RequestContext<'_>,
         basic: Option<&BasicAuth>,

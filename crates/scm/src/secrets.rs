@@ -40,8 +40,7 @@ pub trait Secrets {
     /// message doesn't contain secrets.
     fn secret(&self, name: &str, key: &str) -> Result<Token, String>;
 
-    /// Returns the values of the given keys in a repository Secret that configures a GitHub App. Omits
-    /// missing keys.
+    /// Returns the values of these keys in the repository Secret of a GitHub App. Omits missing keys.
     ///
     /// # Errors
     ///
@@ -60,7 +59,7 @@ pub trait Secrets {
 /// Restrictions on the servers that generators may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// True if generators must not use any SCM provider.
+    /// True if SCM providers are disabled.
     pub is_disabled: bool,
     /// Values that generators may use for `api`, in any spelling. If empty, all values are allowed.
     pub allowed: Vec<String>,
@@ -78,8 +77,7 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Returns the API address that a generator specifies, or the default address. Returns an error if the
-    /// policy doesn't allow the address.
+    /// Returns the generator's API URL, or else the default. Fails if the policy doesn't allow it.
     pub(crate) fn api_address(self, named: &str, usual: &str) -> Result<Base, Problem> {
         if self.policy.is_disabled {
             return Err(Problem::new("SCM providers are disabled"));

@@ -7,8 +7,7 @@ use crate::problem::Problem;
 /// Cache of access tokens, by installation.
 pub(crate) type Tokens = TokenCache<Installation, Problem>;
 
-/// Cache key. The owner of the repositories is part of the key if the Secret doesn't specify the App's
-/// installation.
+/// Cache key. Includes the owner of the repositories if the Secret doesn't specify the App's installation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Installation {
     pub base: String,
@@ -20,6 +19,6 @@ pub(crate) struct Installation {
 pub(crate) struct CachedToken {
     pub installation: Installation,
     pub token: String,
-    /// True if the token was already in the cache before this request, so it may have been revoked.
+    /// True if the token was cached before this request, and thus may have been revoked.
     pub is_from_cache: bool,
 }

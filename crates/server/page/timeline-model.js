@@ -181,7 +181,7 @@ export class TimelineModel {
   onHealthChanged(details, at, row) {
     if (!row) return;
     const message = details.message || (HEALTH[details.status] === "wait" ? row.awaitedText : "");
-    const reason = details.current === false ? `${message || details.status} (may belong to an older spec)` : message;
+    const reason = details.current === false ? `${message || details.status} (may reflect an older spec)` : message;
     if (row.openSpan?.state === details.status) row.openSpan.reason = reason || row.openSpan.reason;
     else row.beginSpan(at, details.status, HEALTH[details.status] ?? "dull", reason, this.attempt);
   }

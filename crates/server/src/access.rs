@@ -37,10 +37,10 @@ impl Caller {
     }
 }
 
-/// A user who was authenticated by a provider.
+/// A user authenticated by a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
-    /// Caller with the user's role. Its name is the user name with the prefix `oidc:`.
+    /// Caller with the user's role, named `oidc:` followed by the user name.
     pub caller: Caller,
     /// The provider's identifier for the user.
     pub subject: String,
@@ -57,12 +57,11 @@ pub(crate) enum Access {
     OptionalAuth,
     /// Restricted to senders that sign their requests.
     SignedRequest,
-    /// Restricted to callers that have this role.
+    /// Restricted to callers with this role.
     RequiresRole(Role),
 }
 
 impl Access {
-    /// Returns true if the route identifies its callers.
     pub fn identifies_callers(self) -> bool {
         matches!(self, Self::OptionalAuth | Self::RequiresRole(_))
     }

@@ -34,7 +34,7 @@ pub use self::hook_output::HookOutputStream;
 
 /// Number of applications per page in list requests.
 const PAGE_SIZE: &str = "100";
-/// Maximum number of pages to read from a list, far more than real lists have.
+/// Maximum number of pages to read from a list, far more than a real list has.
 const PAGES_MAX: usize = 10_000;
 
 /// API client for a remote `tidegate serve`.
@@ -62,8 +62,8 @@ struct DiffResponse {
 }
 
 impl ApiClient {
-    /// Creates a client for a URL, with the token from a file. `authorities` is a file of trusted
-    /// certificates in PEM, which replace the system's.
+    /// Creates a client that reads its token from a file. `authorities` is a PEM file of trusted certificates
+    /// that replace the system's.
     ///
     /// # Errors
     ///
@@ -108,7 +108,8 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the items of all pages of a list, filtered by the query parameter `value` if it is set.
+    /// Returns the items of all pages of a list. If `value` is set, it is sent as the query parameter
+    /// `parameter`.
     async fn list_all<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -132,8 +133,7 @@ impl ApiClient {
         Ok(lines)
     }
 
-    /// Returns the applications with these names, requesting each separately, or all applications if there
-    /// are no names.
+    /// Returns the named applications, one request each, or all applications if `names` is empty.
     pub async fn find_applications(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
         if names.is_empty() {
             return self.applications(None).await;
@@ -186,8 +186,8 @@ impl ApiClient {
         self.0.send::<Value>(ApiRequest::post(&path, body)).await.map(drop)
     }
 
-    /// Returns the changes that syncing an application would make. `revisions` has one revision per source,
-    /// or is empty for the application's own revisions.
+    /// Previews the changes of a sync. `revisions` has one entry per source; empty selects the application's
+    /// own revisions.
     pub async fn diff(
         &self,
         name: &str,
@@ -214,7 +214,7 @@ impl ApiClient {
         self.0.send(if no_hooks { request.with_parameter("noHooks", "true") } else { request }).await
     }
 
-    /// Returns the message of an application's newest operation, if any, even if the application was deleted.
+    /// Returns the message of an application's newest operation, if any. Also works for deleted applications.
     pub async fn last_message(&self, application: &str) -> Result<Option<String>, ServiceError> {
         let request = ApiRequest::get("/api/v1/operations")
             .with_parameter("application", application)
@@ -274,8 +274,7 @@ fn sync_body(operation: &OperationRequest) -> Value {
         "dryRun": sync.dry_run,
         "resources": sync.resources.iter().map(resource).collect::<Vec<_>>(),
     });
-    // An earlier version of Tidegate on the server supports neither the policy nor multiple revisions, and
-    // rejects unknown fields.
+    // Send these fields only if needed, because older servers reject unknown fields.
     if let Some(body) = body.as_object_mut() {
         body.extend(conflict_policy(operation).map(|policy| ("policy".to_owned(), policy.into())));
         if !sync.revisions.is_empty() {
@@ -285,8 +284,7 @@ fn sync_body(operation: &OperationRequest) -> Value {
     add_reason(body, request_reason(operation))
 }
 
-/// Adds a reason to a request body, unless it is empty, because earlier versions of Tidegate on the server
-/// don't accept any.
+/// Adds a non-empty reason to a request body. Older servers reject this field.
 fn add_reason(mut body: Value, reason: &str) -> Value {
     let reason = normalize_reason(reason);
     if let Some(body) = body.as_object_mut().filter(|_| !reason.is_empty()) {

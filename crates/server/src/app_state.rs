@@ -14,18 +14,18 @@ use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
 use crate::problem::{Code, Problem};
 
-/// Process handles that are needed to respond to requests.
+/// Process handles needed to answer requests.
 struct ServiceHandles {
     queries: Arc<Queries>,
     engine: Engine,
 }
 
-/// State of the API server, which accepts requests before the handles are available. Until then, its
-/// responses say what is missing.
+/// State of the API server. The server accepts requests before the handles are set; until then, its responses
+/// say what is missing.
 pub struct AppState {
     handles: OnceLock<ServiceHandles>,
     shutdown: watch::Sender<bool>,
-    /// Reason why the process is still waiting to start.
+    /// Reason why startup is waiting, if any.
     wait_reason: watch::Sender<Option<String>>,
     event_buffer: Arc<EventBuffer>,
     pub(crate) metrics: Arc<Metrics>,
@@ -60,7 +60,7 @@ impl AppState {
 
     /// Sets the handles. Called once the log is open and the engine is running.
     pub fn set_handles(&self, queries: Arc<Queries>, engine: Engine) {
-        // Both tasks end together with the engine.
+        // Both tasks stop with the engine.
         let (event_buffer, metrics) = (Arc::clone(&self.event_buffer), Arc::clone(&self.metrics));
         tokio::spawn(publish_events(engine.clone(), Arc::clone(&queries), event_buffer, metrics));
         let (metrics, counted) = (Arc::clone(&self.metrics), engine.clone());
@@ -73,22 +73,21 @@ impl AppState {
         let _ = self.handles.set(ServiceHandles { queries, engine });
     }
 
-    /// Sets or clears the reason why the process is still waiting to start.
+    /// Sets or clears the reason why startup is waiting.
     pub fn set_wait_reason(&self, reason: Option<String>) {
         self.wait_reason.send_replace(reason);
     }
 
-    /// Ends event streams. Requests in progress are still completed.
+    /// Ends event streams. Requests in progress still complete.
     pub fn shut_down(&self) {
         self.shutdown.send_replace(true);
     }
 
-    /// Returns a receiver that becomes true when the process shuts down.
+    /// Returns a receiver that becomes true on shutdown.
     pub(crate) fn shutdown_signal(&self) -> watch::Receiver<bool> {
         self.shutdown.subscribe()
     }
 
-    /// Returns the event buffer.
     pub(crate) fn event_buffer(&self) -> &Arc<EventBuffer> {
         &self.event_buffer
     }
@@ -103,7 +102,7 @@ impl AppState {
         render_metrics(&self.metrics, parts.map(|parts| &parts.engine), service.as_ref(), appsets, listening)
     }
 
-    /// Returns a permit for an event stream, if one is available.
+    /// Returns a permit for an event stream, if available.
     pub(crate) fn acquire_stream_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.stream_permits).try_acquire_owned().ok()
     }
@@ -118,7 +117,7 @@ impl AppState {
         self.handles.get().map(|parts| &parts.queries).ok_or_else(missing)
     }
 
-    /// Returns the reason why a service or the engine has failed, if any has.
+    /// Returns the failure reason of the engine or a service, if one has failed.
     pub(crate) fn failure_reason(&self) -> Option<String> {
         let parts = self.handles.get()?;
         let service = parts.queries.applications_if_ready();

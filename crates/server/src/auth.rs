@@ -58,7 +58,6 @@ impl Authenticator {
         }
     }
 
-    /// Returns true if callers must authenticate.
     pub fn needs_authentication(&self) -> bool {
         self.tokens.is_some() || self.oidc.is_some()
     }
@@ -68,7 +67,6 @@ impl Authenticator {
         self.tokens.is_some()
     }
 
-    /// Returns the OpenID provider for sign-in.
     pub fn oidc(&self) -> Option<&Arc<Oidc>> {
         self.oidc.as_ref()
     }
@@ -101,7 +99,7 @@ impl Authenticator {
         known.ok_or_else(|| self.unauthorized_problem("invalid token"))
     }
 
-    /// Returns the problem for an unauthenticated request, which explains how to sign in.
+    /// Returns the problem for an unauthenticated request, with advice on signing in.
     fn unauthorized_problem(&self, message: &str) -> Problem {
         let problem = Problem::new(Code::Unauthorized, message);
         match (&self.tokens, &self.oidc) {
@@ -243,8 +241,8 @@ impl Authenticator {
         format_cookie(name, secret, seconds, "Strict", is_secure)
     }
 
-    /// Returns the cookie for a pending login, which the browser must also send when the provider redirects
-    /// back from another site.
+    /// Returns the cookie for a pending login. The browser must also send it when the provider, another site,
+    /// redirects back.
     pub fn login_cookie(&self, is_secure: bool, secret: &str) -> Option<HeaderValue> {
         let name = if is_secure { SECURE_LOGIN_COOKIE } else { self.login_cookie.as_str() };
         format_cookie(name, secret, oidc::LOGIN_TIMEOUT.as_secs(), "Lax", is_secure)
@@ -266,7 +264,7 @@ fn format_cookie(name: &str, secret: &str, seconds: u64, site: &str, is_secure: 
     Some(value)
 }
 
-/// Result of signing in.
+/// A newly opened session.
 pub(crate) struct NewSession {
     pub caller: Caller,
     pub session: OpenSession,
@@ -274,7 +272,7 @@ pub(crate) struct NewSession {
     pub cookie: Option<HeaderValue>,
 }
 
-/// Origin of a request, for routes whose response depends on it.
+/// Origin of a request, for routes that depend on it.
 pub(crate) struct RequestOrigin {
     pub authenticator: Arc<Authenticator>,
     /// True if the caller is authenticated. Otherwise, the response must not reveal anything else.
@@ -307,7 +305,7 @@ impl RequestOrigin {
     }
 }
 
-/// Checks that a request comes from Tidegate's own page. Returns true if that was loaded over TLS.
+/// Checks that a request comes from Tidegate's own page, and returns true if the page was loaded over TLS.
 fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
     let foreign = |what: String| Problem {
         next: "use the page of this service; a proxy in front of it must forward Host and Origin unchanged"
@@ -333,8 +331,8 @@ fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// Checks the host of a request to a server without tokens. If a foreign page's host name resolves to this
-/// machine (DNS rebinding), the browser sends that name.
+/// Checks the host of a request to a server without tokens, to prevent DNS rebinding: a foreign page's host
+/// name may resolve to this machine.
 fn check_local_host(headers: &HeaderMap) -> Result<(), Problem> {
     let host = single_header(headers, &header::HOST)?.unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

@@ -8,9 +8,9 @@
 //!                                                           operation log ◀─────┘
 //! ```
 //!
-//! A reader only stores the number of its last event, so a slow reader takes no more memory. If its next
-//! event has already been dropped, the server disconnects it, and the client reconnects with its last event
-//! ID. Older events are then read from the log.
+//! A reader only stores the number of its last event, so slow readers cost no extra memory. If a reader's
+//! next event has been dropped, the server disconnects it. The client reconnects with its last event ID and
+//! gets older events from the log.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -40,11 +40,11 @@ pub(crate) struct BufferedEvent {
 /// Subject of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventSubject {
-    /// Application, by its name in operations; empty if the event isn't about an application.
+    /// Name of the application, as used in operations; empty for events without an application.
     pub application: String,
-    /// ApplicationSet, by its name in operations; empty if the event isn't about an ApplicationSet.
+    /// Name of the ApplicationSet, as used in operations; empty for events without an ApplicationSet.
     pub appset: String,
-    /// Operation, if the event is about an operation.
+    /// ID of the operation, if the event is about one.
     pub operation: Option<OperationId>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct EventId {
     process: u64,
     /// Number of the event.
     pub number: u64,
-    /// Time of the event, which determines the position in the log if the number is no longer valid.
+    /// Time of the event, which locates it in the log if the number is invalid.
     pub at: Timestamp,
 }
 
@@ -96,12 +96,12 @@ struct BufferContents {
     last_time: Timestamp,
 }
 
-/// Error for a request for events that are no longer in the buffer.
+/// Error for events that the buffer has already dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventsExpired;
 
 impl EventBuffer {
-    /// Creates an empty buffer. `process` tells this process's events from those of other processes.
+    /// Creates an empty buffer. `process` distinguishes this process's events from those of other processes.
     pub fn new(process: u64, now: Timestamp) -> Self {
         let contents = Mutex::new(BufferContents { last_time: now, ..BufferContents::default() });
         Self { process, contents, newest: watch::Sender::new(0) }
@@ -114,7 +114,7 @@ impl EventBuffer {
     /// Adds an event.
     pub fn publish(&self, kind: &'static str, subject: EventSubject, at: Timestamp, data: String) {
         let mut posted = self.lock_contents();
-        // An event is occasionally slightly older than its predecessor.
+        // Events may arrive slightly out of order.
         posted.last_time = posted.last_time.max(at);
         posted.last_number = posted.last_number.saturating_add(1);
         let id = EventId { process: self.process, number: posted.last_number, at: posted.last_time };
@@ -147,8 +147,7 @@ impl EventBuffer {
         id.process == self.process && self.events_after(id.number).is_ok()
     }
 
-    /// Returns a batch of events with numbers greater than `number`, in order. It is empty if `number` is the
-    /// newest event's.
+    /// Returns the next batch of events after `number`, in order. Empty if `number` is the newest event.
     pub fn events_after(&self, number: u64) -> Result<Vec<Arc<BufferedEvent>>, EventsExpired> {
         let posted = self.lock_contents();
         let oldest =

@@ -91,7 +91,7 @@ impl StreamEvent {
     }
 }
 
-/// Publishes events until the engine has stopped.
+/// Publishes events until the engine stops.
 pub(crate) async fn publish_events(
     engine: Engine,
     queries: Arc<Queries>,
@@ -170,7 +170,7 @@ fn publish_operation_event(event_buffer: &EventBuffer, event: &Event) {
     event_buffer.publish(news.kind(), about, at, news.to_json());
 }
 
-/// Managed objects whose changes are published in the event stream.
+/// Managed objects observed for the event stream.
 trait ManagedObjects {
     /// Current state of one object.
     type Summary: Serialize;
@@ -180,17 +180,17 @@ trait ManagedObjects {
     fn find_summary(&self, key: &AppKey) -> Option<Self::Summary>;
     /// Records the current state, or `None` once the object is gone.
     fn record_state(&self, _key: &AppKey, _line: Option<&Self::Summary>) {}
-    /// Returns a digest of the state. Only changes to it are published.
+    /// Returns a digest of the state. A change is published only if it changes the digest.
     fn digest(line: &Self::Summary) -> u64;
     fn changed_event(line: Self::Summary) -> StreamEvent;
     fn removed_event(name: ObjectName) -> StreamEvent;
     fn subject(key: &AppKey) -> EventSubject;
 }
 
-/// Managed applications. A summary comes with a flag that is true if the last operation was a dry run.
+/// Managed applications. The flag in a summary is true if the last operation was a dry run.
 struct ManagedApplications {
     service: ApplicationService,
-    /// ApplicationSet service, which knows what applications are waiting for in progressive syncs.
+    /// Source of the reasons for waits in progressive syncs.
     appsets: Option<AppSetService>,
     metrics: Arc<Metrics>,
 }

@@ -1,7 +1,7 @@
-//! Request framing, which the HTTP library doesn't expose. If a request has both `Content-Length` and
-//! `Transfer-Encoding`, the library silently drops the length, but a proxy that trusts the length would see
-//! the request end elsewhere. The library also rejects malformed framing with an empty response, where this
-//! module responds with a problem.
+//! Request framing, which the HTTP library doesn't expose. Given both `Content-Length` and
+//! `Transfer-Encoding`, the library silently drops the length. A proxy that trusts the length would see the
+//! request end elsewhere. The library also answers malformed framing with an empty response; this module
+//! responds with a problem.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use http::Uri;
 use crate::middleware::finish_response;
 use crate::problem::{Code, Problem};
 
-/// Maximum number of bytes to keep of a header line. Valid lines of the two headers are never longer.
+/// Maximum number of bytes kept per header line. Valid lines of the two headers fit.
 const LINE_MAX: usize = 256;
-/// Maximum `Content-Length` to pass to the HTTP library, which considers lengths near the integer type's
-/// maximum malformed.
+/// Maximum `Content-Length` to pass to the HTTP library, which treats lengths near the integer type's maximum
+/// as malformed.
 const LENGTH_MAX: u64 = 1 << 62;
 
 /// Framing of one request.
@@ -29,8 +29,8 @@ pub(crate) enum Framing {
     Ambiguous,
 }
 
-/// Framing of a connection's unanswered requests, in order. The library buffers the heads of all of them,
-/// which limits their number.
+/// Framing of a connection's unanswered requests, in order. The library buffers all of their heads, which
+/// bounds the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FramingQueue(Arc<Mutex<VecDeque<Framing>>>);
 
@@ -45,7 +45,7 @@ impl FramingQueue {
     }
 }
 
-/// Parser for request heads, which reads the same bytes as the HTTP library.
+/// Request head parser, fed with the same bytes as the HTTP library.
 #[derive(Debug)]
 pub(crate) struct HeadParser {
     place: ParserState,
@@ -58,17 +58,17 @@ pub(crate) struct HeadParser {
     found: FramingQueue,
 }
 
-/// Rejection of a request head by this parser, before the HTTP library sees all of it.
+/// Rejection of a request head before the HTTP library sees all of it.
 #[derive(Debug)]
 pub(crate) struct HeadRejection {
     problem: Problem,
-    /// Number of bytes to withhold from the library, starting with the last byte of the head, so that it
-    /// never gets the complete head.
+    /// Number of bytes to withhold from the library, from the last byte of the head on, so that it never sees
+    /// a complete head.
     pub withheld: usize,
 }
 
 impl HeadRejection {
-    /// Returns the bytes of the response, after which the connection is closed.
+    /// Returns the bytes of the response. The connection closes afterward.
     pub fn into_response(self) -> Vec<u8> {
         let body = serde_json::to_vec(&self.problem).unwrap_or_default();
         let (head, _) = finish_response(Err(self.problem)).into_parts();
@@ -93,7 +93,7 @@ enum ParserState {
     Head,
     /// In a body, with the number of remaining bytes.
     Body(u64),
-    /// After the last request that is parsed.
+    /// After the last request to parse.
     End,
 }
 
@@ -109,8 +109,7 @@ impl HeadParser {
         }
     }
 
-    /// Parses bytes from the connection up to the first head that must be rejected, and returns the
-    /// rejection.
+    /// Parses bytes from the connection. Stops at the first head to reject and returns its rejection.
     pub fn parse_bytes(&mut self, mut bytes: &[u8]) -> Option<HeadRejection> {
         loop {
             match self.place {
@@ -141,7 +140,7 @@ impl HeadParser {
         }
     }
 
-    /// Handles the end of a line. If that completes a head, returns its problem, if any.
+    /// Handles the end of a line. If it completes a head, returns the head's problem, if any.
     fn end_line(&mut self) -> Option<Problem> {
         let line = std::mem::take(&mut self.line);
         let is_cut = line.len() >= LINE_MAX;
@@ -193,7 +192,7 @@ impl HeadParser {
         self.length = Some(length);
     }
 
-    /// Records a problem in the head, unless one was already recorded.
+    /// Records a problem with the head. Only the first problem is kept.
     fn add_problem(&mut self, problem: Problem) {
         self.problem.get_or_insert(problem);
     }

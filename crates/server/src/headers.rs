@@ -7,7 +7,7 @@ use crate::problem::Problem;
 /// Response header with the namespace of the control plane, for authenticated callers only.
 pub(crate) const CONTROL_NAMESPACE: HeaderName = HeaderName::from_static("x-tidegate-control-namespace");
 
-/// Returns a header that may occur only once.
+/// Returns the value of a header. Rejects repeated headers.
 pub(crate) fn single_header(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();

@@ -14,11 +14,11 @@ pub struct Rate {
 /// Limits that apply to clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Maximum number of connections; more have to wait to be accepted. Each takes about 20 KiB of memory and
-    /// a file handle.
+    /// Maximum number of connections; more wait to be accepted. Each takes about 20 KiB of memory and a file
+    /// handle.
     pub connections: usize,
-    /// Maximum number of connections from one address, so that a single client can't use up all of them. More
-    /// are closed immediately.
+    /// Maximum number of connections from one address, so that a single client can't use up all of them.
+    /// Excess connections are closed immediately.
     pub connections_per_address: usize,
     /// Maximum number of event streams.
     pub streams: usize,
@@ -33,7 +33,7 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Timeout for a response. A comparison may have to fetch a repository first.
     pub response_timeout: Duration,
-    /// Time after which a connection is closed if the client doesn't read the response.
+    /// Timeout for a client that doesn't read the response. The connection is then closed.
     pub stall_timeout: Duration,
     /// Time limit for a TLS handshake.
     pub handshake_timeout: Duration,
@@ -43,7 +43,7 @@ pub struct Limits {
     pub caller_rate: Rate,
     /// Rate limit for all authenticated requests together.
     pub total_rate: Rate,
-    /// Rate limit for all unauthenticated requests together, against attempts to guess tokens.
+    /// Rate limit for all unauthenticated requests together, to slow down token guessing.
     pub unauthenticated_rate: Rate,
     /// Rate limit for page files, which are public. A view loads about twenty files from memory.
     pub page_rate: Rate,
@@ -57,7 +57,7 @@ pub struct Limits {
     pub webhook_rate: Rate,
     /// Maximum size of a webhook event in bytes. A larger push is only noticed by the next regular poll.
     pub webhook_bytes: usize,
-    /// Maximum number of webhook events from unverified senders whose bodies are read at the same time.
+    /// Maximum number of webhook bodies from unverified senders to read concurrently.
     pub webhook_bodies: usize,
 }
 

@@ -44,7 +44,7 @@ use crate::webhooks::{WEBHOOK_PATH, Webhooks};
 /// Delay before accepting connections again after running out of file handles.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The API server, which listens until [`Server::close`] is called.
+/// The API server. Listens until [`Server::close`] is called.
 pub struct Server {
     address: SocketAddr,
     token: Option<String>,
@@ -63,7 +63,7 @@ struct ConnectionContext {
 }
 
 impl Server {
-    /// Starts to listen.
+    /// Starts listening.
     pub async fn listen(settings: &Settings, app_state: &Arc<AppState>) -> Result<Self, ServerError> {
         settings.check()?;
         let (tokens, token) = load_tokens(settings)?;
@@ -89,7 +89,7 @@ impl Server {
         });
         let accept_task = tokio::spawn(accept_connections(listener, door));
         let provider = oidc.as_ref().map(|oidc| oidc.name().to_owned());
-        // An unreachable provider doesn't keep the server from starting, but is reported.
+        // An unreachable provider is reported but doesn't prevent startup.
         if let Some(oidc) = oidc {
             tokio::spawn(async move { oidc.check_provider().await });
         }
@@ -217,7 +217,6 @@ async fn accept_connections(listener: TcpListener, door: Arc<ConnectionContext>)
     // Dropping the set closes the remaining connections.
 }
 
-/// Waits until the process shuts down.
 async fn wait_for_shutdown(ending: &mut watch::Receiver<bool>) {
     let _ = ending.wait_for(|ending| *ending).await;
 }
@@ -276,7 +275,7 @@ where
     }
 }
 
-/// Rejects requests that servers and proxies may interpret differently, and those whose body is too large.
+/// Rejects oversized bodies, and requests that servers and proxies may interpret differently.
 fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -310,8 +309,7 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
             "the request has Content-Length and Transfer-Encoding; send only one of these headers",
         ));
     }
-    // Check this on every route, even if it doesn't read the body, which may be meant to be read as another
-    // request.
+    // Check this even on routes that don't read the body, which may be a smuggled request.
     let limit = match request.uri().path() {
         WEBHOOK_PATH => limits.webhook_bytes,
         _ => limits.body_bytes,

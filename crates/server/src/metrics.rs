@@ -1,4 +1,4 @@
-//! Prometheus metrics. Those that also exist in Argo CD have the same name, so that existing dashboards work.
+//! Prometheus metrics. Metrics shared with Argo CD have the same names, so that existing dashboards work.
 //!
 //! ```text
 //! Engine::all_events ──▶ OperationMetrics: waits, waves, phases ──┐
@@ -57,7 +57,6 @@ impl Metrics {
         Self { operations, sync_counts, requests: Mutex::default() }
     }
 
-    /// Counts a response.
     pub fn count_response(&self, route: &'static str, status: u16) {
         let mut requests = lock(&self.requests);
         let count = requests.entry((route, status)).or_default();

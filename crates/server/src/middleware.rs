@@ -22,9 +22,9 @@ use crate::route::{CheckedRequest, Route};
 use crate::tokens::AuthContext;
 use crate::webhooks::Webhooks;
 
-/// Key under which all unauthenticated requests are counted.
+/// Rate limit key shared by all unauthenticated requests.
 const SHARED_KEY: &str = "";
-/// Header that a client sends to resume an event stream.
+/// Header for resuming an event stream.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Middleware that runs before every route.
@@ -155,7 +155,6 @@ impl Middleware {
         }
     }
 
-    /// Authenticates a request.
     fn authenticate(&self, request: &Request<Body>, now: Instant) -> Result<(Caller, AuthContext), Problem> {
         match self.authenticator.authenticate(request.method(), request.headers(), now) {
             Ok((by, pass)) => {
@@ -194,12 +193,12 @@ impl Middleware {
     }
 }
 
-/// Returns the problem for a body that is too large.
+/// Returns the problem for an oversized body.
 pub(crate) fn too_large_problem(limit: usize) -> Problem {
     Problem::new(Code::TooLarge, format!("the body is longer than {limit} bytes"))
 }
 
-/// Security headers for every response, which tell browsers that it is private data and must not be cached.
+/// Security headers for every response, which is private data and must not be cached.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

@@ -28,7 +28,7 @@ use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
 pub use self::targets::{Targets, TargetsError};
 
-/// Initial delay before a notification is sent again, doubled after each attempt.
+/// Initial retry delay, doubled after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of events without a notification before progress is written to disk.
@@ -41,8 +41,8 @@ pub struct Notifier {
 
 impl Notifier {
     /// Starts notifying all targets of events that they haven't received yet. `folder` stores each target's
-    /// progress. A target without any receives only new events. A removed target's progress is deleted, so
-    /// that adding the target again doesn't send it earlier events.
+    /// progress. A target without progress receives only new events. Removed targets lose their progress, so
+    /// that a target added again doesn't receive earlier events.
     ///
     /// # Errors
     ///

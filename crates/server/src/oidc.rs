@@ -60,7 +60,7 @@ pub(crate) struct LoginRedirect {
     pub is_secure: bool,
 }
 
-/// Query parameters that the provider adds when it redirects the user back.
+/// Query parameters of the provider's redirect.
 #[derive(Debug, Default)]
 pub(crate) struct CallbackParameters {
     pub code: Option<String>,
@@ -114,7 +114,7 @@ impl Oidc {
         }
     }
 
-    /// Starts a login for a client that uses this host name. `next` is the view to show afterwards.
+    /// Starts a login for a client at this host name. `next` is the view to show afterward.
     pub async fn start_login(
         &self,
         host: &str,
@@ -140,8 +140,8 @@ impl Oidc {
         Ok(LoginRedirect { location, browser_secret: departure.browser_secret, is_secure })
     }
 
-    /// Returns the page's origin for a client that uses this host name. Rejects an unknown host, which could
-    /// be an attacker's.
+    /// Returns the page's origin for a client at this host name. Rejects an unknown host, which could be an
+    /// attacker's.
     fn page_origin(&self, host: &str, is_tls: bool) -> Result<String, SignInError> {
         if let Some(url) = &self.settings.url {
             let (scheme, authority) = (url.scheme_str().unwrap_or("https"), url.authority());
@@ -158,7 +158,7 @@ impl Oidc {
         if is_home { Ok(format!("{scheme}://{host}")) } else { Err(SignInError::UnknownAddress) }
     }
 
-    /// Completes a login. Checks that it was started in the same browser and that the user has a role.
+    /// Completes a login that was started in the same browser, if the user has a role.
     pub async fn finish_login(
         &self,
         came: &CallbackParameters,

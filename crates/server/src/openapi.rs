@@ -1,4 +1,4 @@
-//! OpenAPI 3.1 description of the API. Generated from the route table.
+//! OpenAPI 3.1 description of the API, generated from the route table.
 
 use std::collections::BTreeMap;
 

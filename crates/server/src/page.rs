@@ -51,15 +51,14 @@ pub(crate) fn add_routes(mut router: Router, middleware: &Arc<Middleware>) -> Ro
     router
 }
 
-/// Returns true if a user opened the URL in a browser. For an unknown URL, browsers get a different response
-/// than programs.
+/// Returns true for browser navigation. Browsers and programs get different responses to unknown URLs.
 pub(crate) fn is_navigation(request: &Request<Body>) -> bool {
     let accepted = request.headers().get_all(header::ACCEPT);
     let takes_pages = accepted.iter().any(|one| one.to_str().is_ok_and(|one| one.contains("text/html")));
     takes_pages && request.method() == Method::GET && !request.uri().path().starts_with("/api/")
 }
 
-/// Returns the page for an unknown URL, on which the page itself says that it doesn't exist.
+/// Returns the page for an unknown URL. The page itself reports that the URL doesn't exist.
 pub(crate) fn not_found_page() -> Response<Body> {
     let mut answer = file_response(&INDEX, "", &HeaderMap::new());
     *answer.status_mut() = StatusCode::NOT_FOUND;

@@ -38,7 +38,7 @@ pub(crate) struct PageQuery {
 }
 
 impl PageQuery {
-    /// Parses the parameters. `list` identifies the list that is paged through.
+    /// Parses the parameters. `list` identifies the list.
     pub fn parse<L: Serialize, P: DeserializeOwned>(&self, list: L) -> Result<PageRequest<L, P>, Problem> {
         let limit = parse_limit(self.limit)?;
         let after = self.page.as_deref().map(|word| decode_position(&list, word)).transpose()?;
@@ -57,7 +57,7 @@ pub(crate) struct PageRequest<L, P> {
 }
 
 impl<L: Serialize, P: Serialize + Ord> PageRequest<L, P> {
-    /// Returns the requested page. `items` are all items of the list, sorted by position.
+    /// Returns the requested page of `items`, the whole list sorted by position.
     pub fn select<T>(&self, mut items: Vec<T>, position: impl Fn(&T) -> P) -> Page<T> {
         let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
         items.retain(|one| self.after.as_ref().is_none_or(|after| position(one) > *after));
@@ -76,7 +76,7 @@ pub(crate) fn add_limit_bounds(schema: &mut Schema) {
     }
 }
 
-/// Returns the requested number of items on a page, or the default.
+/// Validates the requested page size, or returns the default.
 pub(crate) fn parse_limit(requested: Option<i64>) -> Result<usize, Problem> {
     match requested.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=LIMIT_MAX => Ok(usize::try_from(limit).unwrap_or(1)),

@@ -172,7 +172,7 @@ impl From<ServiceError> for Problem {
         };
         let problem = Self::new(code, error.to_string());
         match error {
-            // The default advice would suggest another role, but that isn't the reason.
+            // The default advice suggests another role, which wouldn't help.
             ServiceError::NotAllowed { .. } => Self { next: APPROVERS_ADVICE.to_owned(), ..problem },
             ServiceError::NotAnOperation { id, is_run: true, .. } => {
                 Self { next: format!("use /api/v1/runs/{id}"), ..problem }

@@ -52,8 +52,7 @@ impl<Q: JsonSchema + DeserializeOwned> QueryParser<Q> {
         Self { can_ignore_unknown: true, ..Self::new() }
     }
 
-    /// Parses a query. Rejects unknown parameters, because the caller would never notice that they have no
-    /// effect.
+    /// Parses a query. Rejects unknown parameters instead of silently ignoring them.
     pub fn parse(&self, query: Option<&str>) -> Result<Q, Problem> {
         let query = query.unwrap_or_default();
         if query.len() > QUERY_MAX {

@@ -19,7 +19,7 @@ use crate::query::{NoParameters, QueryParser, inline_schema};
 use crate::tokens::AuthContext;
 use crate::webhooks::{Sender, WebhookEvent, parse_event};
 
-/// A request whose head has been checked.
+/// A request that has passed the checks of its head.
 pub(crate) struct CheckedRequest {
     pub state: Arc<AppState>,
     /// Named path parameters.
@@ -31,7 +31,7 @@ pub(crate) struct CheckedRequest {
     pub origin: RequestOrigin,
     /// `Last-Event-ID` header.
     pub last_event: Option<String>,
-    /// Sender of the body, if the sender was authenticated.
+    /// Sender of the body, if authenticated.
     pub sender: Option<Sender>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
     pub query: Q,
     pub body: B,
     pub caller: Caller,
-    /// Authentication of the caller. Handlers of long-lived responses check regularly that it is still valid.
+    /// Credentials of the caller. Handlers of long-lived responses regularly check that they are still valid.
     pub auth: AuthContext,
     /// Origin of the request.
     pub origin: RequestOrigin,
@@ -66,7 +66,6 @@ pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
 }
 
 impl<Q, B> Call<Q, B> {
-    /// Returns a path parameter.
     pub fn path_parameter(&self, wanted: &str) -> &str {
         self.path_parameters
             .iter()
@@ -114,7 +113,6 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Handles a request.
     pub fn handle(&self, request: CheckedRequest) -> HandlerFuture {
         (self.handler)(request)
     }
@@ -318,7 +316,6 @@ fn read_body<B: DeserializeOwned>(body: &[u8]) -> Result<B, Problem> {
     read.map_err(|error| Problem::bad_request(format!("invalid body: {error}")))
 }
 
-/// Returns a JSON response.
 pub(crate) fn json_response(status: StatusCode, value: &impl Serialize) -> HandlerResult {
     let body = serde_json::to_vec(value)
         .map_err(|error| Problem::new(Code::Internal, format!("cannot serialize the response: {error}")))?;

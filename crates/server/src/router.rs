@@ -1,4 +1,4 @@
-//! The router, which serves the routes in the table and the page, and responds to everything else.
+//! Router for the routes in the table and the page. Also responds to everything else.
 
 use std::sync::Arc;
 

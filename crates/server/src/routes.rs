@@ -20,7 +20,6 @@ use crate::query::NoParameters;
 use crate::route::{Call, ResponseContent, Route, get_route, get_route_as, text_response, webhook_route};
 use crate::webhooks::{self, GenericPush};
 
-/// Returns all routes.
 pub(crate) fn routes() -> Vec<Route> {
     let of_the_process = vec![
         get_route(("/healthz", "alive", "Check the liveness of the process"), check_liveness).probe(),

@@ -39,12 +39,12 @@ fn session_key(secret: &str) -> SessionKey {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Token or user whose session this is.
+/// Owner of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A token, by its digest.
     Token([u8; 32]),
-    /// A user who was authenticated by a provider.
+    /// A user authenticated by a provider.
     Person(Arc<Person>),
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Sessions(Mutex<HashMap<SessionKey, Session>>);
 
 struct Session {
     principal: Principal,
-    /// CSRF token, which a page must send in addition to the cookie that browsers send by themselves.
+    /// CSRF token, required in addition to the cookie because browsers send cookies by themselves.
     csrf: Arc<str>,
     expires_at: Instant,
     last_used_at: Instant,
@@ -145,17 +145,16 @@ fn remove_oldest(all: &mut HashMap<SessionKey, Session>, among: impl Fn(&Session
 }
 
 impl OpenSession {
-    /// Returns the token or user whose session this is.
+    /// Returns the session's owner.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    /// Returns the CSRF token that a page must send in addition to the cookie.
+    /// Returns the CSRF token that pages must send in addition to the cookie.
     pub fn csrf(&self) -> &str {
         &self.csrf
     }
 
-    /// Returns the remaining lifetime.
     pub fn remaining_lifetime(&self, now: Instant) -> Duration {
         self.expires_at.saturating_duration_since(now)
     }
@@ -196,7 +195,7 @@ mod tests {
         }
         let found = sessions.get(&secret, begin).unwrap();
         assert_eq!((found.principal(), found.csrf()), (&TOKEN, open.csrf()));
-        // A session that is used every half hour expires after twelve hours.
+        // A session used every half hour expires after twelve hours.
         let mut now = begin;
         while now + IDLE_TIMEOUT / 2 < begin + LIFETIME_MAX {
             now += IDLE_TIMEOUT / 2;
@@ -205,7 +204,7 @@ mod tests {
         assert!(found.remaining_lifetime(now) <= IDLE_TIMEOUT / 2);
         now += IDLE_TIMEOUT / 2;
         assert!(!found.is_active(now) && sessions.get(&secret, now).is_none());
-        // A session that is not used expires after one hour.
+        // An unused session expires after one hour.
         let (open, secret) = self::open_session(&sessions, TOKEN, now);
         now += IDLE_TIMEOUT;
         assert!(!open.is_active(now) && sessions.get(&secret, now).is_none());

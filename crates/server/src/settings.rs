@@ -26,7 +26,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// TLS certificate and key in PEM, read again when they change.
+/// TLS certificate and key in PEM, reloaded when they change.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// Certificate with its chain.

@@ -17,9 +17,9 @@ pub(crate) struct StallTimeout<S> {
     stall_timeout: Duration,
     /// Timer that runs while the peer isn't reading.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Parser that reads the same bytes as the HTTP library.
+    /// Parser fed with the same bytes as the HTTP library.
     head_parser: Option<HeadParser>,
-    /// Response to a rejected head; empty once it was sent.
+    /// Response to a rejected head; empty once sent.
     rejection: Option<Vec<u8>>,
 }
 
@@ -49,7 +49,7 @@ impl<S: AsyncWrite + Unpin> StallTimeout<S> {
     /// Sends the response to a rejected head, and returns the error that ends the connection.
     fn reject(&mut self, cx: &mut Context<'_>) -> io::Error {
         let response = self.rejection.as_mut().map(std::mem::take).unwrap_or_default();
-        // Within an incomplete response, the client would take this for part of it.
+        // In the middle of a response, the client would take this for part of it.
         if self.timer.is_none() {
             // Nothing else is waiting to be sent, so the response fits in the send buffer.
             let _ = Pin::new(&mut self.inner).poll_write(cx, &response);

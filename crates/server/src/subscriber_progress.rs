@@ -15,8 +15,8 @@ pub(crate) struct SubscriberProgress {
 }
 
 impl SubscriberProgress {
-    /// Loads the progress. A new subscriber starts after all recorded events, and so does a subscriber whose
-    /// file can't be read, with a warning.
+    /// Loads the progress. A new subscriber starts after all recorded events. If the file can't be read, logs
+    /// a warning and starts there, too.
     pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Result<Self, EngineError> {
         let recorded = engine.log_end().await?;
         let path = folder.join(format!("{name}.json"));

@@ -1,4 +1,4 @@
-//! TLS with a certificate and key from files, read again when they change.
+//! TLS with a certificate and key from files, reloaded when they change.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::error::ServerError;
 use crate::settings::TlsFiles;
 
-/// Minimum interval between checks of the files, which happen when a connection is opened.
+/// Minimum interval between checks of the files, triggered by new connections.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
@@ -44,8 +44,8 @@ impl Tls {
         Ok(Self { files: files.clone(), loaded: Mutex::new(read) })
     }
 
-    /// Returns the configuration for a new connection. If the files have become unusable, their previous
-    /// content stays in effect.
+    /// Returns the configuration for a new connection. If the files have become unusable, keeps the previous
+    /// configuration.
     pub fn config(&self, now: Instant) -> Arc<ServerConfig> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(read.checked_at) >= CHECK_INTERVAL {
@@ -53,8 +53,7 @@ impl Tls {
             let from = file_versions(&self.files);
             if from != read.versions {
                 match self::load_config(&self.files) {
-                    // While both files are being replaced, they may not match. The next check reads both
-                    // again.
+                    // The files may not match while both are being replaced. The next check reads them again.
                     Ok(config) => (read.config, read.versions) = (config, from),
                     Err(error) => {
                         tracing::warn!(%error, "failed to reload the certificate; the previous certificate remains in use")

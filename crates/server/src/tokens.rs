@@ -6,7 +6,7 @@
 //! grafana  read-only  sha256:…
 //! ```
 //!
-//! The file is read again when it changes, so that tokens can be revoked.
+//! The file is reloaded when it changes, so that tokens can be revoked.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -36,8 +36,7 @@ const RESERVED_NAMES: [&str; 3] =
     [approval::OTHERS_APPROVER, "automated", rollout_operation::ROLLOUT_REQUESTER];
 /// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Minimum interval between checks of the file, which happen while requests arrive or responses are in
-/// progress.
+/// Minimum interval between checks of the file, triggered by requests and open responses.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
@@ -56,7 +55,7 @@ pub(crate) struct Tokens {
 struct LoadedTokens {
     tokens: Arc<[TokenEntry]>,
     version: Option<FileVersion>,
-    /// Version of the file whose read failure was already reported.
+    /// Version of the file with an already reported read failure.
     failed_version: Option<Option<FileVersion>>,
     checked_at: Instant,
 }
@@ -88,7 +87,7 @@ impl Tokens {
         Ok(Self { path: Some(path.to_owned()), loaded: Mutex::new(read) })
     }
 
-    /// Creates a set with a single token: for the user who started this process, with the operator role.
+    /// Creates a set with a single operator token, for the user who started this process.
     pub fn for_owner(name: &str, token: &str) -> Self {
         let caller = Caller { name: name.to_owned(), role: Role::Operator };
         let known = TokenEntry { caller, digest: Sha256::digest(token.as_bytes()).into() };
@@ -101,7 +100,7 @@ impl Tokens {
         Self { path: None, loaded: Mutex::new(read) }
     }
 
-    /// Returns the caller who owns the token, and a context that can tell later if the token is still valid.
+    /// Returns the token's owner, and a context for checking later that the token is still valid.
     pub fn authenticate(self: &Arc<Self>, token: &str, now: Instant) -> Option<(Caller, AuthContext)> {
         if token.len() > TOKEN_MAX {
             return None;
@@ -111,7 +110,7 @@ impl Tokens {
         Some((caller, AuthContext { token: Some((Arc::clone(self), digest)), session: None }))
     }
 
-    /// Returns the caller who owns the token with this digest.
+    /// Returns the owner of the token with this digest.
     pub fn find_caller(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
         // Compare all tokens, even after a match, so that timing reveals nothing about them.
         let mut found = None;
@@ -234,7 +233,7 @@ fn read_tokens(path: &Path) -> Result<(Vec<TokenEntry>, FileVersion), ServerErro
     Ok((known, file_version(&found)))
 }
 
-/// Returns the tokens. Also returns true if at least one token is in plain text.
+/// Parses the tokens. The flag is true if at least one token is in plain text.
 fn parse(path: &Path, text: &str) -> Result<(Vec<TokenEntry>, bool), ServerError> {
     let mut known: Vec<TokenEntry> = Vec::new();
     let mut is_clear = false;

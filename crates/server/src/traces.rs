@@ -1,5 +1,4 @@
-//! Trace exporter, which sends each finished operation to a collector as a tree of spans, using OTLP over
-//! HTTP.
+//! Trace exporter. Sends each finished operation to a collector as a tree of spans, using OTLP over HTTP.
 //!
 //! ```text
 //! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver
@@ -37,7 +36,7 @@ pub use self::collector::{Collector, CollectorError};
 const PROGRESS_NAME: &str = "collector";
 /// Maximum number of spans in one request.
 const SPANS_MAX: usize = 512;
-/// Maximum number of operations to send together, and maximum time that an operation waits for others.
+/// Maximum number of operations in a batch, and maximum time that an operation waits for others.
 const BATCH_MAX: usize = 64;
 const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of events without a trace before progress is written to disk.
@@ -55,9 +54,9 @@ impl Drop for TraceExporter {
 }
 
 impl TraceExporter {
-    /// Starts sending traces to the collector: for all operations that finish from now on, and for those that
-    /// it hasn't accepted yet. `folder` stores the progress. A collector that is new, or wasn't configured
-    /// for a while, doesn't get operations that finished before this call.
+    /// Starts exporting to the collector: operations that finish from now on, and earlier ones that it hasn't
+    /// accepted yet. `folder` stores the progress. A new collector, or a collector that wasn't configured for
+    /// a while, doesn't get operations that finished before this call.
     ///
     /// # Errors
     ///
@@ -92,7 +91,7 @@ struct ExportTask {
     service: ApplicationService,
     progress: SubscriberProgress,
     client: CollectorClient,
-    /// Spans that have not been sent yet.
+    /// Unsent spans.
     spans: Vec<Value>,
 }
 

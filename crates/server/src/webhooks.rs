@@ -68,7 +68,7 @@ pub(crate) struct Webhooks {
     /// Location of the secrets, or `None` if webhooks are disabled.
     secrets: Option<PathBuf>,
     rate_limiter: RateLimiter,
-    /// Permits for reading bodies from senders that aren't authenticated yet.
+    /// Permits for reading the bodies of unauthenticated senders.
     body_permits: Semaphore,
     body_timeout: Duration,
 }
@@ -81,8 +81,7 @@ pub(crate) struct Sender {
 }
 
 impl Webhooks {
-    /// Opens the webhook secrets in a file or folder. They are read again for each event, so that they can be
-    /// rotated.
+    /// Opens the webhook secrets in a file or folder. Every event rereads them, so that they can be rotated.
     pub fn open(secrets: Option<&Path>, limits: &Limits) -> Result<Self, ServerError> {
         if let Some(path) = secrets {
             // Report errors in the secrets at startup.

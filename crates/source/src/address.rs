@@ -12,17 +12,17 @@ use crate::secret_text::SecretText;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     kind: AddressKind,
-    /// Project with its own Secret for the repository. Content fetched with that Secret is visible only to
-    /// the project's Applications.
+    /// Project with its own Secret for the repository. Content fetched with it is visible only to the
+    /// project's Applications.
     project: Option<Box<str>>,
 }
 
 /// Context for resolving a `repoURL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressContext<'a> {
-    /// Folder of the Application's file. Relative paths are resolved against it.
+    /// Folder of the Application's file, used to resolve relative paths.
     pub base: &'a Path,
-    /// Project of the Application. Empty if it has none or if it is unknown.
+    /// Project of the Application. Empty if unset or unknown.
     pub project: &'a str,
 }
 
@@ -42,9 +42,9 @@ impl<'a> From<&'a std::path::PathBuf> for AddressContext<'a> {
 pub(crate) enum AddressKind {
     /// A folder on this machine.
     Local(PathBuf),
-    /// A Git repository that is accessed over HTTP.
+    /// A Git repository over HTTP.
     Http(RemoteLocation),
-    /// A Git repository that is accessed over SSH.
+    /// A Git repository over SSH.
     Ssh(RemoteLocation),
     /// A Helm repository.
     Charts(RemoteLocation),
@@ -67,7 +67,7 @@ pub(crate) struct RemoteLocation {
     pub path: String,
     /// True if the path is relative to the user's home folder, as in `scp` syntax.
     pub is_relative_to_home: bool,
-    /// User in the URL. It is never displayed, because over HTTP it can be a token.
+    /// User in the URL. Never displayed, because over HTTP it can be a token.
     pub user: Option<SecretText>,
 }
 
@@ -87,14 +87,14 @@ impl RemoteLocation {
         self.path.strip_prefix('/').filter(|_| self.is_relative_to_home).unwrap_or(&self.path).to_owned()
     }
 
-    /// Returns the host, along with the port unless it is the default port.
+    /// Returns the host, plus the port unless it is the default.
     pub fn authority(&self) -> String {
         self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
     }
 }
 
 impl Address {
-    /// Parses a `repoURL`. Relative paths are resolved against `base`, the folder of the Application's file.
+    /// Parses a `repoURL`, resolving relative paths against `base`, the folder of the Application's file.
     pub fn parse(url: &str, base: &Path) -> Result<Self, SourceError> {
         let unsupported = |what| SourceError::Address { url: without_password(url), what };
         let path = match url.split_once("://") {
@@ -122,7 +122,7 @@ impl Address {
             None if [".", ".."].contains(&url) || url.starts_with("./") || url.starts_with("../") => {
                 base.join(url)
             }
-            // This is `scp` syntax: `user@host:path`.
+            // `scp` syntax: `user@host:path`.
             None => match url.split_once(':') {
                 Some((host, path)) if host.contains('@') && !host.contains('/') => {
                     let at_home = !path.starts_with('/');
@@ -140,8 +140,8 @@ impl Address {
         Ok(Self::from_kind(AddressKind::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
-    /// Parses the `repoURL` of a chart. With `oci://` or without a scheme, it refers to a registry,
-    /// optionally followed by the first part of the chart's name. All other URLs refer to a Helm repository.
+    /// Parses the `repoURL` of a chart. With `oci://` or no scheme, it is a registry, optionally followed by
+    /// the first part of the chart's name. Any other URL is a Helm repository.
     pub fn parse_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
         let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
         let (scheme, rest) = match url.split_once("://") {
@@ -184,7 +184,7 @@ impl Address {
         }
     }
 
-    /// Returns the error for a remote repository if remote access is disabled.
+    /// Returns the error for a remote repository when remote access is disabled.
     pub(crate) fn remote_access_disabled(&self) -> SourceError {
         SourceError::Address { url: self.to_string(), what: "a remote repository" }
     }
@@ -216,7 +216,7 @@ impl Address {
     }
 }
 
-/// Returns a `repoURL` without the user and password, for use in messages.
+/// Strips the user and password from a `repoURL`, for use in messages.
 fn without_password(url: &str) -> String {
     let parts = url.split_once("://").and_then(|(scheme, rest)| {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -229,7 +229,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Parses the part of an address that follows the scheme. `usual` is the scheme's default port.
+/// Parses the part of an address after the scheme. `usual` is the scheme's default port.
 pub(crate) fn parse_location(
     url: &str,
     scheme: &'static str,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::Digest;
 
-/// An LRU cache that is bounded by size in bytes.
+/// An LRU cache bounded by size in bytes.
 pub struct Cache<T> {
     bytes_max: usize,
     state: Mutex<CacheState<T>>,
@@ -13,7 +13,7 @@ pub struct Cache<T> {
 
 struct CacheState<T> {
     entries: HashMap<Digest, CacheEntry<T>>,
-    /// Keys, ordered by when they were last used (in logical time).
+    /// Keys ordered by last use, in logical time.
     by_last_use: BTreeMap<u64, Digest>,
     clock: u64,
     /// Logical time of the last call to `forget_unused`.
@@ -28,7 +28,7 @@ struct CacheEntry<T> {
 }
 
 impl<T> CacheState<T> {
-    /// Marks `key` as just used, and returns the logical time.
+    /// Marks `key` as just used and returns the logical time.
     fn record_use(&mut self, key: Digest) -> u64 {
         self.clock = self.clock.wrapping_add(1);
         self.by_last_use.insert(self.clock, key);
@@ -44,7 +44,7 @@ impl<T> CacheState<T> {
 }
 
 impl<T> Cache<T> {
-    /// Creates a cache with a maximum size of `bytes_max` bytes.
+    /// Creates a cache of at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         let all = CacheState {
             entries: HashMap::new(),
@@ -60,7 +60,7 @@ impl<T> Cache<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the value for a key, and marks it as used.
+    /// Returns the value for a key and marks it as used.
     pub fn get(&self, key: Digest) -> Option<Arc<T>> {
         let mut all = self.lock_state();
         let before = all.entries.get(&key)?.last_use;
@@ -85,7 +85,7 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Removes all entries that haven't been used since the last call.
+    /// Removes all entries unused since the last call.
     pub fn forget_unused(&self) {
         let mut all = self.lock_state();
         let looked = all.last_cleanup.wrapping_add(1);

@@ -30,7 +30,7 @@ use archive::PACKED_BYTES_MAX;
 use index::Index;
 use registry::Registry;
 
-/// Folder for chart archives, within the folder for mirrors.
+/// Folder for chart archives, inside the folder for mirrors.
 const FOLDER: &str = "charts";
 /// Maximum number of chart names in an error message.
 const CHART_NAMES_MAX: usize = 10;
@@ -51,7 +51,7 @@ type Observation = Result<Listing, SourceError>;
 pub struct ChartRepository {
     address: Address,
     network: Arc<Network>,
-    /// True if loopback addresses are blocked, because only chart dependencies refer to the repository.
+    /// True if loopback addresses are blocked, because only chart dependencies use the repository.
     blocks_loopback: AtomicBool,
     observations: SharedObservations<Observation>,
 }
@@ -62,7 +62,6 @@ impl ChartRepository {
         Self { address, network, blocks_loopback: bars_loopback, observations: looks }
     }
 
-    /// Sets whether loopback addresses are blocked.
     pub(crate) fn set_blocks_loopback(&self, is_barred: bool) {
         self.blocks_loopback.store(is_barred, Ordering::Relaxed);
     }
@@ -138,14 +137,14 @@ impl ChartRepository {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1)
     }
 
-    /// Returns the name that the chart is listed under. It is empty for a registry, whose address already
-    /// identifies the chart.
+    /// Returns the chart's name in the index. Empty for a registry, where the address already identifies the
+    /// chart.
     fn listed_name<'s>(&self, source: &'s ApplicationSource) -> &'s str {
         if matches!(self.address.kind(), AddressKind::Registry(_)) { "" } else { &source.chart }
     }
 
-    /// Returns the name of the chart for messages. For a registry, the name may be part of the address
-    /// instead of the `chart` field.
+    /// Returns the chart's name for messages. In a registry, it may be part of the address instead of the
+    /// `chart` field.
     pub(crate) fn display_name<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
         match (self.address.kind(), source.chart.as_str()) {
             (AddressKind::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
@@ -153,8 +152,7 @@ impl ChartRepository {
         }
     }
 
-    /// Resolves a revision to a version: a complete version to itself, a constraint to the newest version
-    /// that satisfies it.
+    /// Resolves a revision to a version: a complete version to itself, a constraint to the newest match.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
         if version_constraints::is_full_version(revision) {
             return Ok(revision.to_owned());
@@ -165,7 +163,7 @@ impl ChartRepository {
         };
         let wanted = if revision.is_empty() { ANY_VERSION } else { revision };
         let all = || found.iter().map(String::as_str);
-        // Nothing matches, so try `=`: it lets an incomplete version such as `1.2` match everything that
+        // Nothing matches. Try `=`, which lets an incomplete version such as `1.2` match everything that
         // starts with it.
         let newest = version_constraints::newest_version(wanted, all())
             .or_else(|| version_constraints::newest_version(&format!("={wanted}"), all()));
@@ -185,7 +183,7 @@ impl ChartRepository {
         SourceError::NoSuchChart { repository: self.address.to_string(), chart: chart.to_owned(), known }
     }
 
-    /// Returns the archive of a version, downloading it unless it is already on disk.
+    /// Returns the archive of a version, downloading it unless it is on disk.
     pub(crate) fn fetch_archive(
         &self,
         source: &ApplicationSource,
@@ -264,7 +262,6 @@ impl ChartRepository {
     }
 }
 
-/// Verifies the digest of an archive.
 fn check_digest(content: &[u8], expected: &str) -> Result<(), Problem> {
     let found = Digest(Sha256::digest(content).into()).to_string();
     if expected.trim_start_matches("sha256:").eq_ignore_ascii_case(found.trim_start_matches("sha256:")) {

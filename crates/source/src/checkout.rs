@@ -1,5 +1,5 @@
-//! Writes a folder of a commit to disk for Helm or Kustomize. Only regular files are written; links are
-//! replaced with the content of their targets.
+//! Writes a folder of a commit to disk for Helm or Kustomize. Only regular files are written; links become
+//! copies of their targets.
 
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
@@ -24,10 +24,10 @@ impl Budget {
 /// Path and content of a file to write.
 pub(crate) type OutputFile = (String, Vec<u8>);
 
-/// Destination of copied files, some of which are replaced on the way.
+/// Destination of copied files, some of them replaced on the way.
 pub(crate) struct CopyTarget<'c> {
     pub workshop: &'c WorkingFolder,
-    /// Destination of the root of the repository, relative to the working folder.
+    /// Destination of the repository root, relative to the working folder.
     pub root: &'c str,
     /// Returns the replacements for a file, given its path in the repository and its destination. `None`
     /// copies it unchanged.
@@ -35,7 +35,7 @@ pub(crate) struct CopyTarget<'c> {
 }
 
 impl<'c> CopyTarget<'c> {
-    /// Creates a target that takes all files unchanged, at their own paths.
+    /// Creates a target that copies all files unchanged, to their own paths.
     pub fn unchanged(workshop: &'c WorkingFolder) -> Self {
         Self { workshop, root: SOURCE_FOLDER, replacements: &|_, _| None }
     }
@@ -88,8 +88,8 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns an ID for the content of a folder. If it contains links, that is the ID of the root tree,
-    /// because links may point anywhere in the commit.
+    /// Returns an ID for the content of a folder. With links, it is the ID of the root tree, because links
+    /// may point anywhere in the commit.
     pub fn content_id(&self, folder: ObjectId, path: &str) -> Result<ObjectId, SourceError> {
         let has_links = self.list(folder, path, true)?.iter().any(tree::TreeEntry::is_link);
         Ok(if has_links { self.root } else { folder })

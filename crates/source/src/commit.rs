@@ -1,4 +1,4 @@
-//! Git commits of local folders, so that users can try out Tidegate without a `git` program.
+//! Commits local folders to Git, so that users can try Tidegate without a `git` program.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const NAME: &str = "Tidegate example";
 const MAIL: &str = "example@tidegate.dev";
 
 /// Commits all files in a folder, creating the repository if needed. Returns the commit, or `None` if nothing
-/// has changed. `seconds` is the Unix time of the commit.
+/// changed. `seconds` is the Unix time of the commit.
 pub fn commit_folder(folder: &Path, message: &str, seconds: i64) -> Result<Option<String>, SourceError> {
     let wrong = |reason: String| SourceError::Write { folder: folder.to_path_buf(), reason };
     let git = open_or_create(folder).map_err(|error| wrong(git_error_text(&error)))?;
@@ -34,7 +34,7 @@ fn open_or_create(folder: &Path) -> gix::Result<Repository> {
     Ok(opened.to_thread_local())
 }
 
-/// Writes a folder and its subfolders as tree objects, and returns the ID of its tree.
+/// Writes a folder and its subfolders as tree objects and returns the ID of its tree.
 fn write_tree(git: &Repository, folder: &Path) -> Result<ObjectId, String> {
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut entries = Vec::new();

@@ -1,8 +1,7 @@
 //! Repository credentials from Argo CD's repository Secrets, known hosts and certificates.
 //!
-//! [`Credentials`] is plain data, from which the credentials for a repository are selected. `load` reads it
-//! from objects. If a Secret has no permanent password, an `Issuer` describes where `remote` gets temporary
-//! ones.
+//! [`Credentials`] is plain data, read from objects by `load`, that selects the credentials for a repository.
+//! If a Secret has no permanent password, an `Issuer` tells `remote` where to get temporary ones.
 
 mod azure;
 mod issuer;
@@ -33,12 +32,11 @@ const MASK: &str = "***";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     secrets: Vec<Secret>,
-    /// Projects that have separate Secrets.
+    /// Projects with their own Secrets.
     projects: BTreeSet<String>,
-    /// Trusted certificates (PEM) by host. If a host has an entry, only these certificates are trusted for
-    /// it.
+    /// Trusted certificates (PEM) by host. For a host with an entry, no other certificates are trusted.
     certificates: BTreeMap<String, String>,
-    /// Known hosts, in the format of `ssh`.
+    /// Known hosts, in `ssh` format.
     known_hosts: String,
     /// Public keys for verifying signatures, by key ID.
     pub(crate) signing: BTreeMap<String, String>,
@@ -47,25 +45,25 @@ pub struct Credentials {
 /// Settings for access to one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessSettings {
-    /// Name of the most specific Secret that contributed to the settings.
+    /// Name of the most specific Secret behind the settings.
     pub secret: Option<String>,
     pub username: String,
     pub password: SecretText,
     pub bearer: SecretText,
     pub ssh_key: SecretText,
-    /// True if the registry is accessed over plain HTTP.
+    /// True if the registry uses plain HTTP.
     pub uses_plain_http: bool,
     /// True if certificates and SSH host keys aren't verified.
     pub is_insecure: bool,
     /// Client certificate and its private key (PEM).
     pub client: Option<(SecretText, SecretText)>,
-    /// URL of the proxy, which may include a password.
+    /// Proxy URL, which may include a password.
     pub proxy: SecretText,
     pub no_proxy: String,
     pub certificates: Option<String>,
     /// Issuer of temporary passwords, if the Secret has no permanent one.
     pub issuer: Option<Issuer>,
-    /// Repository that the settings apply to.
+    /// Repository these settings apply to.
     pub repository: String,
     /// Trusted certificates (PEM) for the issuer's host.
     pub issuer_certificates: Option<String>,
@@ -94,13 +92,12 @@ impl AccessSettings {
         (!is_local_host(&site.host)).then_some(hint)
     }
 
-    /// Returns the settings without credentials.
     pub fn without_credentials(&self) -> Self {
         let (username, password, bearer) = Default::default();
         Self { username, password, bearer, ..self.clone() }
     }
 
-    /// Returns these settings with a token from the issuer as the password.
+    /// Returns the settings with the issuer's token as the password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
         let token = SecretText(token.to_owned());
         let (password, bearer) = if issuer.kind.is_bearer() {
@@ -128,23 +125,21 @@ impl AccessSettings {
 }
 
 impl Credentials {
-    /// Returns the address of the Helm repository or registry that a Secret declares under `name`. The
-    /// project's Secrets take precedence over those for all projects.
+    /// Returns the address of the Helm repository or registry that a Secret declares as `name`. The project's
+    /// own Secrets take precedence over shared ones.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         let named =
             |project: Option<&str>| self.repositories(project).find(|one| one.names_chart_repository(name));
         named(Some(project)).or_else(|| named(None)).map(Secret::address)
     }
 
-    /// Returns the repository Secrets of a project, or those that apply to all projects if `project` is
-    /// `None`.
+    /// Returns a project's repository Secrets, or the shared ones if `project` is `None`.
     fn repositories(&self, project: Option<&str>) -> impl Iterator<Item = &Secret> {
         let is_meant = move |one: &&Secret| one.kind == SecretKind::Repository && one.project() == project;
         self.secrets.iter().filter(is_meant)
     }
 
-    /// Returns the addresses of the repositories that a project has its own Secrets for, as written in the
-    /// Secrets.
+    /// Returns the addresses in a project's own repository Secrets, as written.
     pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
         if !self.projects.contains(project) {
             return Vec::new();
@@ -152,13 +147,13 @@ impl Credentials {
         self.repositories(Some(project)).map(|one| one.written_address().to_owned()).collect()
     }
 
-    /// Returns [`Self::addresses_of_project`] for every project that has its own Secrets.
+    /// Returns [`Self::addresses_of_project`] for every project with its own Secrets.
     pub fn addresses_by_project(&self) -> BTreeMap<String, Vec<String>> {
         self.projects.iter().map(|project| (project.clone(), self.addresses_of_project(project))).collect()
     }
 
-    /// Returns the address as used by a project. It differs from everyone else's if the project has its own
-    /// Secret for the repository.
+    /// Returns the address as seen by a project, which differs if the project has its own Secret for the
+    /// repository.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         let has_any = self.projects.contains(project);
         let is_own = |site| has_any && self.repositories(Some(project)).any(|one| one.names_repository(site));
@@ -168,8 +163,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the settings for accessing a repository. They come from its own Secret, completed by the
-    /// credential template with the longest matching prefix.
+    /// Returns the settings for accessing a repository: its own Secret, completed by the credential template
+    /// with the longest matching prefix.
     pub(crate) fn access_to(&self, address: &Address) -> Result<AccessSettings, SourceError> {
         let Some(site) = address.kind().location() else {
             let certificates = address.site().and_then(|site| self.certificates.get(&site.host).cloned());
@@ -206,8 +201,8 @@ impl Credentials {
         Ok(access)
     }
 
-    /// Returns the Secrets that apply to a repository, the most specific last. Repository Secrets count only
-    /// if they have the same project (or likewise none).
+    /// Returns the Secrets that apply to a repository, most specific last. A repository Secret must have the
+    /// same project, or likewise none.
     fn matching_secrets(
         &self,
         site: &RemoteLocation,
@@ -221,7 +216,6 @@ impl Credentials {
         [shared, own].into_iter().flatten()
     }
 
-    /// Returns true if Git LFS is enabled for a repository.
     pub(crate) fn enables_lfs(&self, address: &Address) -> bool {
         match address.kind() {
             AddressKind::Http(site) | AddressKind::Ssh(site) => {
@@ -231,7 +225,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the settings for accessing a server other than the repository's own, without credentials.
+    /// Returns credential-free settings for a server other than the repository's own.
     pub(crate) fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
         AccessSettings {
             secret: access.secret.clone(),
@@ -244,14 +238,14 @@ impl Credentials {
         }
     }
 
-    /// Returns the names of the Secrets that are the same in both.
+    /// Returns the names of the Secrets unchanged between the two.
     pub(crate) fn unchanged_secrets(&self, others: &Self) -> BTreeSet<String> {
         let same = self.secrets.iter().filter(|one| others.secrets.contains(one));
         same.map(|one| one.name.clone()).collect()
     }
 }
 
-/// Returns the default user name. Most servers want a user name along with a token.
+/// Returns the default user name. Most servers want one along with a token.
 fn default_user(site: &RemoteLocation) -> String {
     let user = site.user.as_ref().and_then(SecretText::text);
     user.unwrap_or("git").to_owned()

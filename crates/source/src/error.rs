@@ -4,8 +4,7 @@ use tidegate_model::InvalidGlob;
 
 pub(crate) use crate::sanitize::{TEXT_MAX, to_line, to_line_keeping_ends};
 
-/// Error that prevented manifests from being obtained. The message says where the error is and, if possible,
-/// how to fix it.
+/// Error while obtaining manifests. The message says where the error is and, if possible, how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// A `repoURL` of an unsupported type.
@@ -14,7 +13,7 @@ pub enum SourceError {
          repository: an absolute path, a path that starts with ./ or ../, or file:///path"
     )]
     Address {
-        /// The `repoURL`, without secrets.
+        /// Redacted `repoURL`.
         url: String,
         /// Unsupported type of address, such as `a remote repository` or `a file URL with a host`.
         what: &'static str,
@@ -22,17 +21,17 @@ pub enum SourceError {
     /// An invalid `repoURL`.
     #[error("invalid repoURL {url:?}: {reason}")]
     InvalidAddress {
-        /// The `repoURL`, without secrets.
+        /// Redacted `repoURL`.
         url: String,
-        /// Reason why the address is invalid, such as a query, which repository addresses don't have.
+        /// Reason the address is invalid, such as an unexpected query.
         reason: &'static str,
     },
-    /// Invalid credentials of a repository.
+    /// Invalid repository credentials.
     #[error("cannot access repository {repository}: Secret {secret} {reason}")]
     Credentials {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
-        /// Secret that contains the credentials.
+        /// Secret with the credentials.
         secret: String,
         /// Description of the invalid part.
         reason: String,
@@ -40,7 +39,7 @@ pub enum SourceError {
     /// A failed request to a server.
     #[error("repository {repository}: {tried}: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
     Remote {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// Action that failed, such as `cannot list tags`.
         tried: String,
@@ -54,15 +53,15 @@ pub enum SourceError {
     NoRepository {
         /// The `repoURL` as written.
         url: String,
-        /// Path that the `repoURL` was resolved to.
+        /// Path that the `repoURL` resolves to.
         path: PathBuf,
-        /// Reason why the repository can't be opened.
+        /// Reason the repository can't be opened.
         reason: String,
     },
     /// A repository without commits.
     #[error("repository {repository} has no commits; push a commit")]
     Empty {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
     },
     /// A revision that doesn't exist.
@@ -70,7 +69,7 @@ pub enum SourceError {
         "repository {repository} has no branch, tag or commit {revision:?}, and no tag satisfies this revision as a version constraint"
     )]
     NoRevision {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// The `targetRevision`: a branch, a tag, a commit or a version constraint.
         revision: String,
@@ -81,19 +80,19 @@ pub enum SourceError {
          one commit of a branch or tag; use all 40 digits of the commit"
     )]
     NoShortCommit {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// The `targetRevision`.
         revision: String,
     },
-    /// A commit or tag without a signature that the project accepts.
+    /// A commit or tag without a signature accepted by the project.
     #[error("repository {repository}: {what} {reason}")]
     Signature {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// The commit or tag, such as `commit abc…` or `the tag v1 of commit abc…`.
         what: String,
-        /// Reason why the signature is not accepted, and the required keys.
+        /// Reason for rejecting the signature, and the required keys.
         reason: String,
     },
     /// A chart in a project that requires signatures. Charts can't be signed.
@@ -131,10 +130,10 @@ pub enum SourceError {
     Overrides {
         /// Path of the file.
         file: String,
-        /// Reason why the file is invalid.
+        /// Reason the file is invalid.
         reason: String,
     },
-    /// A source that is configured for two different tools.
+    /// A source configured for two different tools.
     #[error("source.{} and source.{} are both set, but only one of them can render the manifests; remove the other", one.to_lowercase(), other.to_lowercase())]
     SeveralKinds {
         /// The first tool, such as `Helm` or `Kustomize`.
@@ -163,7 +162,7 @@ pub enum SourceError {
         call: &'static str,
         /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// Output of the program, possibly truncated, or the reason why the program was stopped.
+        /// Output of the program, possibly truncated, or the reason it was stopped.
         reason: String,
         /// True if the program exited with an error, false if it couldn't be started or was stopped.
         is_refusal: bool,
@@ -180,7 +179,7 @@ pub enum SourceError {
         /// Message from the operating system.
         reason: String,
     },
-    /// A file in the repository whose name can't be passed to a program safely.
+    /// A file in the repository with a name that is unsafe to pass to a program.
     #[error(
         "{path} has a name that is not safe as an argument of Helm or Kustomize; rename the file in the \
          repository"
@@ -189,7 +188,7 @@ pub enum SourceError {
         /// Path in the repository, with nonprintable characters escaped.
         path: String,
     },
-    /// A source that is configured for Helm, but isn't a chart.
+    /// A source configured for Helm that isn't a chart.
     #[error(
         "{path} is configured as a Helm chart, but has no Chart.yaml; add the file, or remove source.helm"
     )]
@@ -197,7 +196,7 @@ pub enum SourceError {
         /// The `path` of the source.
         path: String,
     },
-    /// A source that is configured for Kustomize, but has no kustomization.
+    /// A source configured for Kustomize that has no kustomization.
     #[error(
         "{path} is configured for Kustomize, but has no kustomization.yaml; add the file, or remove source.kustomize"
     )]
@@ -210,57 +209,55 @@ pub enum SourceError {
     Kustomization {
         /// Path in the repository, such as `base/kustomization.yaml`.
         file: String,
-        /// Reason why the kustomization is invalid.
+        /// Reason the kustomization is invalid.
         reason: String,
     },
-    /// A kustomization that refers to a server in a way that is forbidden or unsupported.
+    /// A kustomization that refers to a server in a forbidden or unsupported way.
     #[error("{file} refers to {base}, which is remote; {why}")]
     RemoteBase {
         /// Path of the kustomization in the repository.
         file: String,
-        /// The base, resource or chart as written, without secrets.
+        /// The base, resource or chart as written, redacted.
         base: String,
-        /// Reason, and how to fix the problem.
+        /// Reason, and how to fix it.
         why: &'static str,
     },
-    /// A remote base or resource of a kustomization that couldn't be fetched.
+    /// A remote base or resource that couldn't be fetched.
     #[error("{file} refers to {base}: {reason}")]
     Base {
         /// Path of the kustomization in the repository.
         file: String,
-        /// The base or resource, as written, without secrets.
+        /// The base or resource as written, redacted.
         base: String,
-        /// Reason, such as a message from the server, or the project that doesn't permit the base or
-        /// resource.
+        /// Reason, such as a message from the server, or a project that doesn't permit the base or resource.
         reason: String,
     },
-    /// A chart that the repository doesn't contain.
+    /// A chart missing from the repository.
     #[error(
         "repository {repository} has no chart {chart:?}; available charts: {}",
         if known.is_empty() { "none" } else { known }
     )]
     NoSuchChart {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// Names of the first few charts in the repository, and the number of further charts. May be empty.
+        /// Names of the first few charts in the repository, and the number of others. May be empty.
         known: String,
     },
-    /// A version that the chart doesn't have.
+    /// A missing version of a chart.
     #[error(
         "repository {repository} has no version {version} of chart {chart:?}; set targetRevision to a version or a constraint such as 1.*"
     )]
     NoVersion {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// The `targetRevision`, which is a version or a constraint. For an empty `targetRevision`, the
-        /// constraint that allows any version.
+        /// The `targetRevision`: a version or a constraint. If empty, the constraint that allows any version.
         version: String,
     },
-    /// A chart source that is configured for a tool other than Helm.
+    /// A chart source configured for a tool other than Helm.
     #[error("only Helm can render source.chart; remove source.directory and source.kustomize")]
     NotHelm,
     /// Invalid Helm settings.
@@ -268,10 +265,10 @@ pub enum SourceError {
     Helm {
         /// Name of the chart, or the `path` of its folder.
         chart: String,
-        /// Reason why `source.helm` is invalid.
+        /// Reason `source.helm` is invalid.
         reason: String,
     },
-    /// Dependencies that are missing from a chart.
+    /// Dependencies missing from a chart.
     #[error(
         "chart {chart} depends on the charts {missing}, which are missing from its charts folder; {why}run \
          `helm dependency update` in the chart's folder and commit the result"
@@ -281,7 +278,7 @@ pub enum SourceError {
         chart: String,
         /// Names of the missing charts, with their repositories if known.
         missing: String,
-        /// Reason why the missing charts aren't fetched, ending with `or `. Empty if the dependencies don't
+        /// Reason for not fetching the missing charts, ending with `or `. Empty if the dependencies don't
         /// name a repository.
         why: &'static str,
     },
@@ -292,10 +289,10 @@ pub enum SourceError {
         chart: String,
         /// Name of the dependency and its repository.
         missing: String,
-        /// Reason, such as a message from the server, or the project that doesn't permit the dependency.
+        /// Reason, such as a message from the server, or a project that doesn't permit the dependency.
         reason: String,
     },
-    /// A lock file that doesn't match the dependencies of its chart.
+    /// A lock file that doesn't match its chart's dependencies.
     #[error(
         "chart {chart}: {lock} is out of sync with the dependencies: {reason}; run `helm dependency update` in the chart's folder and commit the result"
     )]
@@ -314,7 +311,7 @@ pub enum SourceError {
     NoValueFile {
         /// The entry of `valueFiles`, as written.
         file: String,
-        /// Path that the entry was resolved to.
+        /// Path that the entry resolves to.
         path: String,
         /// Commit or chart that should contain the file.
         place: String,
@@ -327,16 +324,16 @@ pub enum SourceError {
         /// The entry of `valueFiles`, as written.
         pattern: String,
     },
-    /// A values file on a server, which is not supported.
+    /// A values file on a server. Such files aren't fetched.
     #[error(
         "values file {file:?} is remote, and remote values files are not fetched; commit the file to a repository, and \
          add that repository as a source with a ref"
     )]
     RemoteFile {
-        /// The address of the file, as written.
+        /// URL of the file, as written.
         file: String,
     },
-    /// A values file whose entry refers to a source that doesn't exist.
+    /// A values file that refers to a nonexistent source.
     #[error(
         "values file {file:?} refers to a source with ref {name:?}, which does not exist{}",
         if known.is_empty() { String::new() } else { format!("; known refs: {known}") }
@@ -346,16 +343,16 @@ pub enum SourceError {
         file: String,
         /// The `ref` in the entry, without `$`.
         name: String,
-        /// The refs of all sources, with `$` before each ref. May be empty.
+        /// The refs of all sources, each with a leading `$`. May be empty.
         known: String,
     },
     /// A path outside the repository.
     #[error("path {path:?} is outside the repository; use a path inside the repository")]
     Outside {
-        /// The path, after variables have been replaced.
+        /// The path, with variables replaced.
         path: String,
     },
-    /// A symbolic link with a target outside the repository.
+    /// A symbolic link to a target outside the repository.
     #[error(
         "{path} is a link to {target:?}, which is outside the repository; replace the link with a copy of its target"
     )]
@@ -365,7 +362,7 @@ pub enum SourceError {
         /// Target of the link.
         target: String,
     },
-    /// A symbolic link whose target doesn't exist.
+    /// A dangling symbolic link.
     #[error("{path} is a link to {target:?}, which does not exist; correct or remove the link")]
     DeadLink {
         /// Path of the link in the repository.
@@ -384,9 +381,9 @@ pub enum SourceError {
     /// A source that exceeds a size limit.
     #[error("path {path:?} contains more than {limit} {what}")]
     Limit {
-        /// The `path` of the source, or the path of a folder within the source.
+        /// The `path` of the source, or of a folder within it.
         path: String,
-        /// The limit that was exceeded.
+        /// The exceeded limit.
         limit: u64,
         /// Unit of the limit, such as `bytes of manifests` or `files and folders`.
         what: &'static str,
@@ -396,18 +393,18 @@ pub enum SourceError {
     Pattern {
         /// The pattern, as written.
         pattern: String,
-        /// Reason why the pattern is invalid.
+        /// Reason the pattern is invalid.
         reason: &'static str,
     },
     /// A repository that couldn't be read.
     #[error("cannot read repository {repository}: {reason}")]
     Read {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// Message from the Git library, including its causes.
         reason: String,
     },
-    /// Content in Git LFS that couldn't be fetched.
+    /// Git LFS content that couldn't be fetched.
     #[error(transparent)]
     Lfs(#[from] crate::lfs::LfsError),
     /// A folder that couldn't be committed.
@@ -425,7 +422,7 @@ pub enum SourceError {
 pub enum FailureCause {
     /// The revision or the spec is at fault. Retrying with the same revision always fails.
     Content,
-    /// A program or server rejected something that the revision refers to. Either side may be at fault.
+    /// A program or server rejected something in the revision. Either side may be at fault.
     Refusal,
     /// The environment is at fault, such as an unreachable repository or a missing program. A retry may
     /// succeed.
@@ -453,7 +450,7 @@ impl SourceError {
     }
 }
 
-/// Formats a Git library error along with its causes.
+/// Formats a Git library error with its causes.
 pub(crate) fn git_error_text(error: &gix::Error) -> String {
     error.iter_errors().map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

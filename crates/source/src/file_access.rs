@@ -1,4 +1,4 @@
-//! Access to files by path, either in a commit or in a chart archive.
+//! Access to files by path, in a commit or in a chart archive.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use crate::SourceError;
 use crate::manifest_paths::matches_segment;
 use crate::tree::{self, CommitReader, path_segments};
 
-/// Files that can be accessed by normalized paths.
+/// Files accessible by normalized path.
 pub(crate) trait FileAccess {
     /// Returns the content of a file, or `None` if the file doesn't exist.
     fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError>;
@@ -20,7 +20,7 @@ pub(crate) trait FileAccess {
         Ok(None)
     }
 
-    /// Returns a description of the commit or chart, for messages.
+    /// Describes the commit or chart, for messages.
     fn location_text(&self) -> String;
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn matching_files(files: &dyn FileAccess, pattern: &str) -> Result<Ve
 }
 
 fn matches(pattern: &[&str], path: &[&str]) -> bool {
-    // Track which path segments each pattern element can reach. This takes time proportional to the product
-    // of both lengths, however many `**` there are.
+    // Track the path segments that each pattern element can reach. The time is proportional to the product of
+    // both lengths, however many `**` there are.
     let mut reached = vec![false; path.len().saturating_add(1)];
     if let Some(first) = reached.first_mut() {
         *first = true;

@@ -25,7 +25,7 @@ use values::ValuesFile;
 
 /// Maximum length of a release name. Helm imposes it, because the name becomes part of object names.
 const RELEASE_MAX: usize = 53;
-/// Start of the comment that Helm prints before each manifest, followed by the name of the template.
+/// Start of the comment that Helm prints before each manifest. The name of the template follows.
 const SOURCE_COMMENT: &str = "# Source: ";
 
 /// Inputs of `helm template`, except for the chart itself.
@@ -34,20 +34,19 @@ pub(crate) struct HelmPlan {
     tool: Tool,
     /// Name of the chart or the path of its folder, for messages.
     chart: String,
-    /// Name of the release.
     release: String,
     arguments: Vec<String>,
     /// Values files, in the order of Helm's arguments.
     values: Vec<ValuesFile>,
-    /// Names of file parameters, and the files.
+    /// File parameters: their names and files.
     files: Vec<(String, ValuesFile)>,
-    /// True if Helm validates the values against a schema in the chart.
+    /// True if the chart has a schema for Helm to validate the values against.
     has_schema: bool,
-    /// Values from the source to keep out of error messages.
+    /// The source's values, to keep out of error messages.
     private_values: private_values::PrivateValues,
     /// Missing dependencies.
     dependencies: Dependencies,
-    /// True if credentials may be sent to the other servers that a repository's index names.
+    /// True if credentials may be sent to other servers named in a repository's index.
     passes_credentials: bool,
 }
 
@@ -115,13 +114,13 @@ impl HelmPlan {
         })
     }
 
-    /// Fetches missing dependencies. The caller must not hold the source repository open for reading, because
-    /// they may be in the same repository.
+    /// Fetches missing dependencies. They may be in the source repository itself, so the caller must not hold
+    /// it open for reading.
     pub fn fetch(&mut self, making: &RenderInputs) -> Result<(), SourceError> {
         self.dependencies.fetch(&self.chart, self.passes_credentials, making)
     }
 
-    /// Copies dependencies in the same commit to the chart's folder for dependencies.
+    /// Copies dependencies from the same commit into the chart's dependencies folder.
     pub fn copy_local_dependencies(
         &self,
         reader: &CommitReader<'_>,
@@ -167,7 +166,7 @@ impl HelmPlan {
             vec!["template".into(), self.release.clone().into(), chart.clone().into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
-        // Helm splits paths at commas. The absolute path may contain a comma, so pass relative ones.
+        // Helm splits paths at commas, and the absolute path may contain one, so pass relative paths.
         let mut give = |option: String, file: String, given: &ValuesFile| -> Result<(), SourceError> {
             workshop.write_file(&file, &given.content)?;
             let path = format!("../{file}");
@@ -209,7 +208,7 @@ impl HelmPlan {
         let lines = text.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
         let mut values = self.private_values.to_mask_values();
-        // Helm has read these files and may quote their content, so mask it.
+        // Helm has read these files and may quote them, so mask their content.
         for given in self.values.iter().chain(self.files.iter().map(|(_, given)| given)) {
             values.add_file(&String::from_utf8_lossy(&given.content));
         }
@@ -253,7 +252,7 @@ fn inline_values(helm: &HelmSource) -> Option<ValuesFile> {
     Some(ValuesFile { name: name.to_owned(), content: content.into_bytes() })
 }
 
-/// Returns the arguments for the parameters. The last of several parameters with the same name and type wins.
+/// Returns the arguments for the parameters. The last parameter with a given name and type wins.
 fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> {
     let mut counted: Vec<(&str, bool, String)> = Vec::new();
     for one in &helm.parameters {
@@ -267,7 +266,7 @@ fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> 
     counted.into_iter().map(argument).collect()
 }
 
-/// Escapes commas in a value for `--set`. Outside of a list, an unescaped comma starts the next value.
+/// Escapes commas for `--set`. Outside a list, an unescaped comma starts the next value.
 fn escape_value(value: &str) -> String {
     if value.starts_with('{') && value.ends_with('}') {
         return value.to_owned();

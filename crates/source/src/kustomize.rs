@@ -1,4 +1,4 @@
-//! Kustomizations: their required folders, edits from the source, and calls of `kustomize build`.
+//! Kustomizations: the folders they need, edits from the source, and calls of `kustomize build`.
 //!
 //! ```text
 //! kustomization ─ apply_edits ─▶ KustomizationRequirements ─▶ folders of the commit
@@ -46,11 +46,11 @@ const NOT_UTF8_MESSAGE: &str = "has invalid utf8 bytes";
 pub(crate) struct KustomizePlan {
     tool: Tool,
     path: String,
-    /// Folders of the commit that are needed, none inside another.
+    /// Required folders of the commit, none inside another.
     folders: Vec<(String, ObjectId)>,
     /// Requirements and edits of the kustomizations in the commit.
     needs: KustomizationRequirements,
-    /// Parts of other repositories that are needed, indexed by repository number.
+    /// Required parts of other repositories, indexed by repository number.
     trees: Vec<FetchedTree>,
 }
 
@@ -65,7 +65,7 @@ fn invalid_kustomization(file: &str, reason: impl Into<String>) -> SourceError {
     SourceError::Kustomization { file: file.to_owned(), reason: reason.into() }
 }
 
-/// Returns the kustomization in a folder, or `None` if there is none.
+/// Returns the kustomization in a folder, if any.
 fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<Kustomization>, SourceError> {
     for name in KUSTOMIZATION_FILES {
         let file = join_paths(folder, name);
@@ -86,8 +86,8 @@ fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<
 }
 
 impl KustomizePlan {
-    /// Creates the plan for rendering a kustomization. Also returns its remote entries, for the caller to
-    /// pass to [`Self::fetch`].
+    /// Creates the plan for rendering a kustomization. Also returns its remote entries, to be passed to
+    /// [`Self::fetch`].
     pub fn new(
         source: &ApplicationSource,
         path: &str,
@@ -111,8 +111,8 @@ impl KustomizePlan {
         Ok((Self { tool, path: path.to_owned(), folders, needs, trees }, entries))
     }
 
-    /// Fetches remote entries. The caller must not hold the source repository open for reading, because they
-    /// may be in the same repository.
+    /// Fetches remote entries. They may be in the source repository itself, so the caller must not hold it
+    /// open for reading.
     pub fn fetch(&mut self, entries: Vec<RemoteEntry>, making: &RenderInputs) -> Result<(), SourceError> {
         if !entries.is_empty() {
             self.trees = fetch_entries::fetch_entries(&mut self.needs, entries, making)?;
@@ -149,7 +149,7 @@ impl KustomizePlan {
         })
     }
 
-    /// Copies the required parts of other repositories to folders next to the source's folder.
+    /// Copies the required parts of other repositories next to the source's folder.
     fn copy_fetched(&self, workshop: &WorkingFolder, making: &RenderInputs) -> Result<(), SourceError> {
         for (number, tree) in self.trees.iter().enumerate() {
             let root = format!("{FETCHED_FOLDER}/{number}");
@@ -188,7 +188,7 @@ impl KustomizePlan {
                     strip_log_prefix(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
                 });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-                // The message includes the whole file, so replace it.
+                // The message includes the whole file. Replace it.
                 if words.contains(NOT_UTF8_MESSAGE) {
                     let reason = "an env file of a generator is not UTF-8 text".to_owned();
                     return Err(SourceError::Tool { call, path: self.path.clone(), reason, is_refusal });
@@ -200,7 +200,7 @@ impl KustomizePlan {
         }
     }
 
-    /// Replaces the paths of fetched repositories in a message with their URLs.
+    /// Replaces paths of fetched repositories in a message with their URLs.
     fn replace_folder_names(&self, text: &str) -> String {
         let numbered = self.trees.iter().enumerate().rev();
         numbered.fold(text.to_owned(), |text, (number, tree)| {
@@ -209,8 +209,8 @@ impl KustomizePlan {
     }
 }
 
-/// Returns the secret values in a working folder. Kustomize quotes files that it can't parse, even whole
-/// patches, so these values must be masked.
+/// Returns the secret values in a working folder. They must be masked, because Kustomize quotes files that it
+/// can't parse, even whole patches.
 fn secret_values(workshop: &WorkingFolder) -> MaskValues {
     let mut secrets = MaskValues::default();
     let is_manifest = |name: &str| {
@@ -230,8 +230,8 @@ fn secret_values(workshop: &WorkingFolder) -> MaskValues {
     secrets
 }
 
-/// Strips the prefix of a `kubectl` error: severity, time, process ID and source line. It differs between
-/// calls, which would make a repeated error look new.
+/// Strips the prefix of a `kubectl` error: severity, time, process ID and source line. It varies between
+/// calls and would make a repeated error look new.
 fn strip_log_prefix(line: &str) -> &str {
     let mut text = line.split_ascii_whitespace();
     let is_day = |day: &str| {

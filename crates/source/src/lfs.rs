@@ -1,5 +1,5 @@
-//! Git LFS, which stores the content of files outside the repository. The repository contains a pointer with
-//! the digest of the content, and an LFS server provides the content.
+//! Git LFS, which stores file content outside the repository. The repository contains a pointer with the
+//! digest of the content, and an LFS server provides the content.
 //!
 //! ```text
 //! Repository::with_reader ─▶ CommitReader::content ─ Pointer? ─▶ Lookup ─ Store: present? ─▶ content
@@ -24,9 +24,9 @@ pub use error::LfsError;
 pub(crate) use fetch::{Lfs, LfsSource};
 pub(crate) use lookup::{CONFIG, Lookup};
 
-/// Maximum number of times that a commit is read because of missing objects. Fetched content may contain
-/// further pointers.
+/// Maximum number of times to read a commit because of missing objects. Fetched content may contain further
+/// pointers.
 pub(crate) const ROUNDS_MAX: usize = 32;
-/// Advice if a server doesn't have an object.
+/// Advice when a server lacks an object.
 pub(crate) const PUSH_HINT: &str =
     "push the object with `git lfs push --all origin`, or commit the file again";

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A local repository is read in place. A remote repository has a mirror in the state directory (`remote`).
-//! `observe` lists the refs of the remote repository. A commit is fetched when its files are needed and the
-//! mirror doesn't contain them.
+//! `observe` lists the refs of the remote repository. A commit is fetched when its files are needed and
+//! missing from the mirror.
 //!
 //! All functions block, so async code must call them in separate threads. [`Repository::resolve`] uses the
 //! latest observation, so one call of `observe` serves all users of a repository. [`LocatedManifests::key`]

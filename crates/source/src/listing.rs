@@ -3,7 +3,7 @@
 use crate::{Limits, Repository, SourceError};
 
 impl Repository {
-    /// Returns the paths of all files in a commit, sorted. Links are included, files in submodules aren't.
+    /// Returns the sorted paths of all files in a commit, including links but not files in submodules.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Manifests of a source in a commit: how to locate, read and render them.
+//! Locates, reads and renders a source's manifests in a commit.
 
 use gix::ObjectId;
 use sha2::{Digest as _, Sha256};
@@ -65,15 +65,15 @@ impl Repository {
         let started = self.with_reader_and_lfs(with_lfs, &making.limits, |reader| {
             locate_manifests(reader, source, making)
         })?;
-        // Dependencies may be in the same repository, and fetching them modifies its mirror, so it must not
-        // be in use here.
+        // Dependencies may be in the same repository. Fetching them modifies its mirror, which must not be in
+        // use here.
         started.complete(making)
     }
 
     /// Reads the manifests, rendering them if necessary.
     pub fn read(&self, located: &LocatedManifests, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         let LocatedManifests { commit, folder, path, has_lfs: lfs, content: how, .. } = located;
-        // The key covers the Git LFS setting, so use the setting that it was computed with.
+        // The key covers the Git LFS setting, so read with the setting it was computed with.
         let commit = (commit.as_str(), *lfs);
         let reading = |using: &dyn Fn(&CommitReader<'_>) -> Result<(), SourceError>| {
             self.with_reader_and_lfs(commit, &making.limits, using)
@@ -99,7 +99,7 @@ impl Repository {
     }
 }
 
-/// Manifests that are located except for their remote dependencies.
+/// Located manifests, except for their remote dependencies.
 struct PendingLocate {
     hasher: Sha256,
     commit: String,
@@ -112,7 +112,7 @@ struct PendingLocate {
 }
 
 impl PendingLocate {
-    /// Fetches the remote dependencies, and adds them to the key.
+    /// Fetches the remote dependencies and adds them to the key.
     fn complete(self, making: &RenderInputs) -> Result<LocatedManifests, SourceError> {
         let Self { mut hasher, commit, folder, path, has_lfs: lfs, content: mut how, entries } = self;
         match &mut how {
@@ -149,7 +149,7 @@ fn locate_manifests(
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != SourceType::Directory || directory.recurse;
     let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());
-    // Links may point to any file in the commit, so all of it counts.
+    // Links may point to any file in the commit, so include all of it.
     let content = if has_links { reader.root } else { folder };
     let mut hasher = Sha256::new();
     for part in [&content.to_string(), path.as_str(), kind.name()] {

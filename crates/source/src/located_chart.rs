@@ -1,4 +1,4 @@
-//! Manifests of a chart from a Helm repository or registry: how to locate and render them.
+//! Locates and renders the manifests of a chart from a Helm repository or registry.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct LocatedChart {
 }
 
 impl ChartRepository {
-    /// Fetches a version of a chart, and prepares Helm's inputs.
+    /// Fetches a version of a chart and prepares Helm's inputs.
     pub fn locate(
         &self,
         source: &ApplicationSource,
@@ -54,7 +54,7 @@ impl ChartRepository {
         Ok(LocatedChart { key: Digest(hasher.finalize().into()), archive, chart, plan })
     }
 
-    /// Renders the located chart, and returns its manifests.
+    /// Renders the located chart and returns its manifests.
     pub fn render(&self, located: &LocatedChart, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         let workshop = WorkingFolder::create(&making.tools)?;
         for (path, content) in &located.archive.files {

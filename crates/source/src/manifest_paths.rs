@@ -3,14 +3,13 @@
 
 use std::iter::Peekable;
 
-/// Maximum length of file names and patterns, in characters. Anything longer always matches. No file system
-/// supports names longer than a quarter of this.
+/// Maximum length of file names and patterns, in characters. Anything longer always matches. File systems
+/// support at most a quarter of this.
 const NAME_CHARS_MAX: usize = 1024;
 
-/// Returns true if a change to these files requires comparing the Application again. `paths` is the value of
-/// the annotation. Paths in it are relative to `folder`, the path of the source, or to the root of the
-/// repository if they start with a slash. Returns true if the annotation is empty or the changed files are
-/// unknown.
+/// Returns true if a change to these files requires comparing the Application again, and if the annotation is
+/// empty or the changed files are unknown. `paths` is the value of the annotation. Its paths are relative to
+/// `folder`, the path of the source, or to the root of the repository if they start with a slash.
 pub fn is_affected<'f>(paths: &str, folder: &str, changed: impl IntoIterator<Item = &'f str>) -> bool {
     let paths: Vec<Vec<String>> = paths
         .split(';')
@@ -61,7 +60,7 @@ fn matches(pattern: &[String], path: &[String]) -> bool {
 /// Matches `*`, `?`, `[a-z]`, `[^a]` and `\` like Go's `path.Match`. An invalid pattern matches nothing.
 pub(crate) fn matches_segment(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    // Where to resume after a mismatch, with the last star consuming one more character.
+    // Position to resume from after a mismatch, with the last star consuming one more character.
     let (mut at, mut of, mut star) = (0, 0, None);
     loop {
         let rest = pattern.get(at..).unwrap_or_default();
@@ -130,8 +129,8 @@ fn parse_bound(signs: &mut Peekable<impl Iterator<Item = char>>) -> Option<(char
 mod tests {
     use super::*;
 
-    /// Regression test: matching was slow if a large character class followed a star, because the class was
-    /// evaluated for every position in the name. Fuzzing found this problem.
+    /// Regression test, found by fuzzing: matching was slow if a large character class followed a star,
+    /// because the class was evaluated for every position in the name.
     #[test]
     fn expensive_patterns_count_as_affected() {
         let class = format!("*[{}]", "a-b".repeat(20_000));

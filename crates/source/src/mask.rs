@@ -7,11 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
-/// Replacement for a value, of fixed length so as not to reveal the length of the value.
+/// Replacement for a value. Its fixed length hides the length of the value.
 const MASK: &str = "++++++++";
 /// Minimum length of a masked value, in bytes. Shorter values look like ordinary words.
 const WORD_BYTES: usize = 4;
-/// Minimum length of a value that is masked even within a word, in bytes.
+/// Minimum length of a value masked even within a word, in bytes.
 const ANYWHERE_BYTES: usize = 8;
 /// Common words, which are never masked.
 const PUBLIC_WORDS: [&str; 11] = [
@@ -32,9 +32,9 @@ const PUBLIC_WORDS: [&str; 11] = [
 const SECRET: &str = "Secret";
 /// Kustomization field that generates Secrets.
 const GENERATOR: &str = "secretGenerator";
-/// Occurs in `Secret` and `secretGenerator` in any spelling. Text without it is skipped to save time.
+/// Part of `Secret` and `secretGenerator` in any spelling. Text without it is skipped to save time.
 const SECRET_SUBSTRING: &str = "ecret";
-/// Parts of field names that suggest that the value is secret.
+/// Parts of field names that suggest a secret value.
 const SECRET_NAME_PARTS: [&str; 8] =
     ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey"];
 /// Maximum nesting depth of manifests within strings of other manifests.
@@ -44,7 +44,7 @@ const DEPTH_MAX: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MaskValues {
     texts: BTreeSet<String>,
-    /// Names, without folders, of files that contain secrets.
+    /// Names, without folders, of files with secrets.
     files: BTreeSet<String>,
 }
 
@@ -60,7 +60,7 @@ impl MaskValues {
         self.texts.remove(text);
     }
 
-    /// Excludes the names in a path from masking. They help users to locate the error.
+    /// Excludes the names in a path from masking, because they help users to locate the error.
     pub fn exclude_path(&mut self, path: &str) {
         for part in path.split('/') {
             self.exclude(part);
@@ -68,7 +68,7 @@ impl MaskValues {
         }
     }
 
-    /// Returns true if the file with this name is known to contain secrets.
+    /// Returns true if the file is known to contain secrets.
     pub fn has_file(&self, name: &str) -> bool {
         self.files.contains(name)
     }
@@ -104,8 +104,8 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of a values file whose names suggest that they are secret, or all of the file if it
-    /// isn't valid YAML.
+    /// Adds the values with secret-sounding names in a values file, or all of the file if it isn't valid
+    /// YAML.
     pub fn add_suspicious(&mut self, text: &str) {
         match serde_saphyr::from_str::<Value>(text) {
             Ok(values) => self.add_suspicious_fields(&values),
@@ -179,7 +179,7 @@ impl MaskValues {
         decoded.for_each(|text| self.add(&text));
     }
 
-    /// Adds the `name=value` literals of a Secret generator, and records the names of its files.
+    /// Adds the `name=value` literals of a Secret generator and records the names of its files.
     fn add_generator(&mut self, generator: &Value) {
         let listed = |name: &str| generator.get(name).and_then(Value::as_array).into_iter().flatten();
         for literal in listed("literals").filter_map(Value::as_str) {
@@ -192,7 +192,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values in a patch for Secrets. The patch may omit the kind.
+    /// Adds the values in a patch for Secrets, which may omit the kind.
     fn add_patch(&mut self, entry: &Value) {
         if let Some(patch) = entry.get("patch").and_then(Value::as_str) {
             self.add_secret_file(patch);
@@ -220,7 +220,7 @@ impl MaskValues {
     }
 }
 
-/// Returns the part of an entry after its key, or all of it if it has no key.
+/// Returns the part of an entry after its key, or all of it if there is no key.
 fn text_after_key(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, value)| value)
 }
@@ -244,7 +244,7 @@ fn quoted_forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// Returns true if the name of a field suggests that its value is secret.
+/// Returns true if a field name suggests a secret value.
 fn is_secret_name(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_ascii_lowercase();

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::remote::Singleflight;
 
-/// Makes observations one at a time and keeps the latest result. An older observation never replaces a newer
+/// Observations made one at a time, with the latest result. An older observation never replaces a newer
 /// result.
 pub(crate) struct SharedObservations<T> {
     singleflight: Singleflight<T>,
@@ -23,8 +23,8 @@ impl<T: Clone> SharedObservations<T> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes an observation, and returns the previous and the new result. Callers that join an observation
-    /// started by another caller get the new result twice, so that only one caller detects a change.
+    /// Makes an observation and returns the previous and the new result. Callers that join another caller's
+    /// observation get the new result twice, so that only one caller detects a change.
     pub fn observe(&self, look: impl FnOnce(Option<T>) -> T) -> (Option<T>, T) {
         let mut before = None;
         let (found, is_own) = self.singleflight.run(|| {
@@ -61,7 +61,7 @@ mod tests {
                 looks.observe(|_| {
                     let seen = thing.load(Ordering::SeqCst);
                     begun.send(()).unwrap();
-                    // Stay in flight until the next caller has its result, but not for long: it may be
+                    // Stay in flight until the next caller has its result, but only briefly: it may be
                     // waiting for this call.
                     may_go.recv_timeout(std::time::Duration::from_millis(50)).ok();
                     seen

@@ -10,19 +10,20 @@ use std::time::{Duration, Instant};
 use gix::Repository;
 use gix::odb::store::init::Slots;
 
-/// Maximum time to keep a repository open. It is then reopened, because it may have been replaced on disk.
+/// Maximum time to keep a repository open. After that, it is reopened, because it may have been replaced on
+/// disk.
 const CACHE_LIFETIME: Duration = Duration::from_secs(1);
-/// Number of slots for packs that are added while the repository is open. More slots make closing it slower.
+/// Number of slots for packs added while the repository is open. More slots make closing it slower.
 const PACK_SLOTS: Slots = Slots::AsNeededByDiskState { multiplier: 1.5, minimum: 6 };
 
-/// Files that are read first when a repository is opened.
+/// Files read first when opening a repository.
 const READ_FIRST: [&str; 2] = ["HEAD", "config"];
 
 /// Next generation number. A repository that replaces another at the same path gets a new number.
 static NEXT_GENERATION: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The repository that this thread used last, with its generation and the time when it was opened.
+    /// The repository last used by this thread, with its generation and opening time.
     static LAST: RefCell<Option<(u64, Instant, Repository)>> = const { RefCell::new(None) };
 }
 
@@ -45,8 +46,8 @@ impl RepositoryHandle {
     )]
     pub fn use_cached<T>(&self, using: impl FnOnce(&Repository) -> T) -> gix::Result<T> {
         let number = self.generation.load(Ordering::Acquire);
-        // The function may read other repositories on this thread, so take this entry out of the cache
-        // meanwhile.
+        // The function may read other repositories on this thread, so take this entry out of the cache for
+        // now.
         let last = LAST.take().filter(|(its, at, _)| *its == number && at.elapsed() < CACHE_LIFETIME);
         let (at, repository) = match last {
             Some((_, at, repository)) => (at, repository),
@@ -57,8 +58,8 @@ impl RepositoryHandle {
         Ok(done)
     }
 
-    /// Opens the repository in its current state, for occasional use. It isn't cached, because open packs
-    /// take up disk space even after they have been deleted.
+    /// Opens the repository in its current state, for occasional use. Not cached, because open packs take up
+    /// disk space even after they have been deleted.
     pub fn open_current(&self) -> gix::Result<Repository> {
         self.invalidate();
         self.open_independent()
@@ -69,7 +70,7 @@ impl RepositoryHandle {
         open_repository(&self.path)
     }
 
-    /// Invalidates the cached repositories of all threads. Called when the repository has been replaced.
+    /// Invalidates the cached repositories of all threads, after the repository was replaced.
     pub fn invalidate(&self) {
         self.generation.store(next_generation(), Ordering::Release);
     }
@@ -89,7 +90,7 @@ fn open_repository(path: &Path) -> gix::Result<Repository> {
     Ok(options.object_store_slots(PACK_SLOTS).open(path)?.into())
 }
 
-/// Fails unless the path is a regular file or doesn't exist. Reading a pipe would block forever.
+/// Fails if the path exists but isn't a regular file. Reading a pipe would block forever.
 fn check_file(path: &Path) -> gix::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => {

@@ -76,7 +76,7 @@ impl Origin {
     }
 
     /// Fails unless the commit has a signature that the project accepts. `revision` holds the commit and the
-    /// revisions that were resolved to it.
+    /// revisions resolved to it.
     pub(crate) fn check_signed(
         &self,
         revision: (&str, &[&str]),

@@ -9,7 +9,7 @@ use crate::repository::File;
 use crate::source_overrides;
 use crate::tree::{CommitReader, join_paths};
 
-/// Selects the files of a folder that are read.
+/// Selection of the files to read in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileSelection {
     recurse: bool,

@@ -28,7 +28,7 @@ impl Refs {
         self.find_full_name(name).map(|(_, id)| *id)
     }
 
-    /// Resolves a name like Git does: tags take precedence over branches.
+    /// Resolves a name as Git does: tags take precedence over branches.
     pub(crate) fn find_as_git(&self, name: &str) -> Option<ObjectId> {
         if matches!(name, "" | "HEAD") {
             return self.head;
@@ -43,7 +43,7 @@ impl Refs {
         prefixes.iter().find_map(|prefix| self.names.get_key_value(&format!("{prefix}{name}")))
     }
 
-    /// Returns the full name of the tag that a revision (a name or a version constraint) refers to.
+    /// Returns the full name of the tag that a revision (a name or a version constraint) selects.
     pub(crate) fn tag(&self, revision: &str) -> Option<String> {
         let newest = self.newest_name(revision).map(|name| format!("{TAGS}{name}"));
         newest.or_else(|| {
@@ -64,7 +64,7 @@ impl Refs {
         )
     }
 
-    /// Returns the target that starts with a prefix, or `None` unless there is exactly one.
+    /// Returns the target that starts with a prefix, or `None` if there isn't exactly one.
     pub(crate) fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let all = self.names.values().chain(&self.head);
         let found: BTreeSet<_> = all.filter(|id| id.to_string().starts_with(prefix)).collect();
@@ -77,7 +77,7 @@ pub(crate) fn read_refs(repository: &gix::Repository) -> gix::Result<Refs> {
     let mut names = BTreeMap::new();
     for reference in repository.references()?.all()? {
         let reference = reference?;
-        // Symbolic refs don't have their own target.
+        // Symbolic refs have no target of their own.
         if let Some(id) = reference.try_id() {
             names.insert(reference.name().as_bstr().to_string(), id.detach());
         }

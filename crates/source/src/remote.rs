@@ -41,9 +41,9 @@ pub(crate) use temporary_tokens::Tokens;
 pub struct RemoteLimits {
     /// Maximum time to establish a connection.
     pub connect: Duration,
-    /// Maximum time until a response begins.
+    /// Maximum time until a response starts.
     pub response: Duration,
-    /// Maximum time without any received data.
+    /// Maximum time without receiving data.
     pub idle: Duration,
     /// Maximum time to list refs.
     pub list_refs: Duration,
@@ -57,13 +57,13 @@ pub struct RemoteLimits {
     pub object_bytes: usize,
     /// Maximum number of redirects for one request.
     pub redirects: u32,
-    /// Mirrors smaller than this, in bytes, are never recreated because of their growth. Larger ones are,
-    /// once they have grown to more than four times their size after the first fetch.
+    /// Size in bytes below which mirrors are never recreated because of growth. Larger ones are recreated
+    /// once they exceed four times their size after the first fetch.
     pub mirror_bytes: u64,
     /// Number of fetches after which a mirror is recreated.
     pub mirror_fetches: usize,
-    /// Maximum total size of a repository's stored Git LFS objects, in bytes. It is exceeded if the objects
-    /// in use at the same time need more.
+    /// Maximum total size of a repository's stored Git LFS objects, in bytes. Exceeded if objects in use at
+    /// the same time need more.
     pub lfs_bytes: u64,
 }
 
@@ -92,7 +92,7 @@ impl Default for RemoteLimits {
 pub(crate) struct Problem {
     message: String,
     hint: &'static str,
-    /// True if local data, not the server's response, may be at fault.
+    /// True if local data rather than the server's response may be at fault.
     can_be_local: bool,
     /// True if the server rejected the credentials.
     is_refused: bool,
@@ -103,7 +103,7 @@ impl Problem {
         Self { message: what.into(), hint: "", can_be_local: false, is_refused: false }
     }
 
-    /// Returns the message, along with advice on fixing the problem.
+    /// Returns the message and the advice on fixing the problem.
     pub fn into_message_and_hint(self) -> (String, &'static str) {
         (self.message, self.hint)
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Problem {
 }
 
 impl SourceError {
-    /// Creates the error for a request that failed. `tried` describes the action.
+    /// Creates the error for a failed request. `tried` describes the action.
     pub(crate) fn remote(address: &Address, tried: &str, problem: Problem) -> Self {
         Self::Remote {
             repository: address.to_string(),
@@ -132,7 +132,7 @@ impl SourceError {
     }
 }
 
-/// Resources that all remote repositories share.
+/// Resources shared by all remote repositories.
 pub(crate) struct Network {
     /// Folder for the mirrors.
     pub mirrors: std::path::PathBuf,

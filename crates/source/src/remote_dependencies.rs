@@ -7,8 +7,7 @@
 //! ```
 //!
 //! A dependency is fetched only if an option of `serve` allows its address and the project permits it. Helm
-//! and Kustomize never fetch anything: all files that they need are in their private folder before they
-//! start.
+//! and Kustomize never fetch anything: all the files they need are in their private folder before they start.
 
 mod allowed_sources;
 mod web_file;
@@ -28,10 +27,10 @@ use crate::{Address, Repositories, RequiredKeys, SourceError};
 pub use allowed_sources::{AllowedSources, InvalidPrefix, Prefix};
 pub(crate) use web_file::WebFile;
 
-/// Returns an error with the reason if the project doesn't permit a repository.
+/// Check of a repository. Returns the reason if the project doesn't permit it.
 pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// A remote dependency that was used to render manifests.
+/// A remote dependency used to render manifests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsedDependency {
     /// Address of the dependency.
@@ -40,19 +39,19 @@ pub struct UsedDependency {
     pub source: ApplicationSource,
 }
 
-/// Fetches an Application's remote dependencies, and records which of them were used.
+/// Fetcher of an Application's remote dependencies. Records which ones were used.
 pub struct DependencyFetcher {
     repositories: Arc<Repositories>,
     allowed: Arc<AllowedSources>,
     /// Project of the Application.
     project: String,
     is_permitted: RepositoryPermission,
-    /// Keys that fetched commits must be signed with, and the time to check their expiry against.
+    /// Keys that fetched commits must be signed with, and the time for checking their expiry.
     required_signatures: Option<(RequiredKeys, Timestamp)>,
     used: Mutex<BTreeMap<(Address, String), UsedDependency>>,
 }
 
-/// Reason why a dependency was not fetched.
+/// Reason for not fetching a dependency.
 pub(crate) enum FetchRefusal {
     /// The options of `serve` don't allow the address.
     NotAllowed,
@@ -101,7 +100,7 @@ impl DependencyFetcher {
         used.insert(key, UsedDependency { address: address.clone(), source });
     }
 
-    /// Returns the address that the Application's project uses.
+    /// Returns the address as seen by the Application's project.
     fn address_for_project(&self, address: Address) -> Address {
         self.repositories.address_for_project(address, &self.project)
     }
@@ -132,18 +131,17 @@ impl DependencyFetcher {
         Ok(barred.loopback)
     }
 
-    /// Returns true if remote bases are allowed from anywhere at all.
+    /// Returns true if any remote bases are allowed.
     pub(crate) fn allows_bases(&self) -> bool {
         !self.allowed.bases.is_empty()
     }
 
-    /// Returns true if chart dependencies are allowed from anywhere at all.
+    /// Returns true if any chart dependencies are allowed.
     pub(crate) fn allows_charts(&self) -> bool {
         !self.allowed.charts.is_empty()
     }
 
-    /// Opens the repository of a remote base. Returns the repository and the commit that the revision
-    /// resolves to.
+    /// Opens the repository of a remote base and resolves the revision to a commit.
     pub(crate) fn fetch_base(
         &self,
         url: &str,
@@ -162,7 +160,7 @@ impl DependencyFetcher {
         );
         let commit = repository.resolve_name(revision)?;
         if let Some((wanted, now)) = &self.required_signatures {
-            // The name may be that of an annotated tag. Version constraints aren't supported here.
+            // The name may be an annotated tag. Version constraints aren't supported here.
             let tag = format!("{}{revision}", crate::refs::TAGS);
             self.repositories.check_signed_in(&repository, (&commit, &[&tag]), (wanted, *now))?;
         }
@@ -210,7 +208,7 @@ impl DependencyFetcher {
     }
 }
 
-/// Fails if servers could disagree on the meaning of the path.
+/// Fails if servers could interpret the path differently.
 fn check_path(site: &RemoteLocation) -> Result<(), FetchRefusal> {
     let lower = site.path.to_ascii_lowercase();
     match ["%2e", "%2f", "%5c", "%00"].iter().find(|hidden| lower.contains(**hidden)) {

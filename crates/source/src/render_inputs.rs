@@ -1,4 +1,4 @@
-//! Everything that rendering depends on, besides the source itself.
+//! Everything that rendering depends on besides the source itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::repository::Repository;
 use crate::tree::Limits;
 use crate::{DependencyFetcher, RenderTarget, Tools};
 
-/// Everything that rendering depends on, besides the source itself.
+/// Everything that rendering depends on besides the source itself.
 #[derive(Clone, Default)]
 pub struct RenderInputs {
     /// Limits for the files of a source.
@@ -18,7 +18,7 @@ pub struct RenderInputs {
     pub purpose: RenderTarget,
     /// Sources by `ref`. Charts can use their files as values files.
     pub referenced: BTreeMap<String, ReferencedSource>,
-    /// Fetcher of remote dependencies, which are an error if it is `None`.
+    /// Fetcher of remote dependencies. If `None`, they are an error.
     pub dependencies: Option<Arc<DependencyFetcher>>,
 }
 

@@ -1,4 +1,4 @@
-//! The Application and cluster that manifests are rendered for, and the build environment variables.
+//! The Application and cluster to render manifests for, and the build environment variables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct RenderTarget {
     /// Name of the Application.
     pub name: String,
-    /// Instance name, which is used to track the Application's objects.
+    /// Instance name for tracking the Application's objects.
     pub instance: String,
     /// Name of the Application's project.
     pub project: String,
@@ -26,15 +26,15 @@ pub enum ClusterCapabilities {
     NoCluster,
     /// The capabilities of the cluster.
     Known(Arc<Capabilities>),
-    /// The cluster hasn't been queried yet. Charts that need its capabilities aren't rendered, and request a
-    /// query.
+    /// The cluster hasn't been queried yet. Charts that need its capabilities request a query and aren't
+    /// rendered.
     NotQueried(CapabilitiesQuery),
-    /// The query failed for this reason. Charts that need the capabilities aren't rendered, and request
-    /// another query.
+    /// The query failed for this reason. Charts that need the capabilities request another query and aren't
+    /// rendered.
     Unknown(String, CapabilitiesQuery),
 }
 
-/// A flag, shared by its clones, that requests a query of the cluster's capabilities.
+/// Flag, shared by its clones, for requesting a query of the cluster's capabilities.
 #[derive(Clone, Debug, Default)]
 pub struct CapabilitiesQuery(Arc<AtomicBool>);
 
@@ -58,7 +58,7 @@ impl PartialEq for CapabilitiesQuery {
 
 impl Eq for CapabilitiesQuery {}
 
-/// A cluster's version, and the API versions it serves.
+/// A cluster's version and the API versions it serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Version of the cluster, such as `v1.36.1`. Empty if unknown.
@@ -105,7 +105,7 @@ impl Variables {
         }
     }
 
-    /// Replaces the variables in a string. Like in Go's `os.Expand`, unknown variables become empty, and `$$`
+    /// Replaces the variables in a string. As in Go's `os.Expand`, unknown variables become empty, and `$$`
     /// becomes `$`.
     pub fn replace(&self, text: &str) -> String {
         let (mut replaced, mut rest) = (String::new(), text);

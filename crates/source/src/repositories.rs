@@ -1,4 +1,4 @@
-//! Registry of open repositories. Everyone who uses a repository shares its observations.
+//! Registry of open repositories. All users of a repository share its observations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub struct RemoteAccess {
 }
 
 impl RemoteAccess {
-    /// Creates settings with the given folder for mirrors, and with this process's Azure workload identity.
+    /// Creates settings with this folder for mirrors and this process's Azure workload identity.
     pub fn new(mirrors: PathBuf) -> Self {
         let (credentials, limits, clock, listener) = Default::default();
         let (ssh, link_local) = (PathBuf::from("ssh"), false);
@@ -47,7 +47,7 @@ impl RemoteAccess {
     }
 }
 
-/// An open repository or file that is observed repeatedly.
+/// An open repository or file, observed repeatedly.
 pub struct OpenSource(OpenSourceKind);
 
 enum OpenSourceKind {
@@ -89,13 +89,13 @@ impl OpenSource {
     }
 }
 
-/// Open repositories. Each is opened only once and shared by everyone.
+/// Open repositories, each opened only once and shared by everyone.
 #[derive(Default)]
 pub struct Repositories {
     git: Mutex<BTreeMap<Address, Arc<Repository>>>,
     charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
     files: Mutex<BTreeMap<Address, Arc<WebFile>>>,
-    /// Access to remote repositories, which are an error if it is `None`.
+    /// Access to remote repositories. If `None`, they are an error.
     network: Option<Arc<Network>>,
     /// Public keys for verifying signatures.
     keyring: RwLock<Arc<Keyring>>,
@@ -114,7 +114,7 @@ impl Repositories {
             azure,
             listener,
         } = reach;
-        // Clean up after a process that was killed.
+        // Clean up after a killed process.
         remote::ssh::delete_stale_keys(&mirrors);
         remote::delete_unfinished(&mirrors);
         let credentials = RwLock::new(Arc::new(credentials));
@@ -150,7 +150,7 @@ impl Repositories {
     }
 
     /// Opens a repository that manifests refer to. `is_barred` blocks redirects to loopback addresses, unless
-    /// an Application also has the repository as its source.
+    /// the repository is also an Application's source.
     pub(crate) fn open_fetched(
         &self,
         address: &Address,
@@ -170,8 +170,7 @@ impl Repositories {
         if let Some(repository) = known().get(address) {
             return Ok(Arc::clone(repository));
         }
-        // Opening may block on the disk, so don't hold the lock and keep callers of other repositories
-        // waiting.
+        // Don't hold the lock: opening may block on the disk, and callers of other repositories would wait.
         let new = Arc::new(Repository::open(address, url, self.network.as_ref())?);
         new.set_blocks_loopback(is_barred);
         Ok(Arc::clone(known().entry(address.clone()).or_insert(new)))
@@ -200,8 +199,8 @@ impl Repositories {
         Ok(self.address_for_project(origin::source_address(source, home.base)?, home.project))
     }
 
-    /// Returns the address as used by a project. It differs from everyone else's if the project has its own
-    /// Secret for the repository.
+    /// Returns the address as seen by a project, which differs if the project has its own Secret for the
+    /// repository.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         match self.credentials() {
             Some(credentials) if !project.is_empty() => credentials.address_for_project(address, project),
@@ -209,8 +208,7 @@ impl Repositories {
         }
     }
 
-    /// Returns the addresses of the repositories that a project has its own Secrets for, as written in the
-    /// Secrets.
+    /// Returns the addresses in a project's own repository Secrets, as written.
     pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
         self.credentials().map(|known| known.addresses_of_project(project)).unwrap_or_default()
     }
@@ -220,8 +218,8 @@ impl Repositories {
         Some(Arc::clone(&known.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Opens a chart repository. `is_barred` says if redirects to loopback addresses are blocked, for a
-    /// repository that only manifests refer to. `None` means that it is an Application's source.
+    /// Opens a chart repository. For a repository that only manifests refer to, `is_barred` says whether
+    /// redirects to loopback addresses are blocked. It is `None` for an Application's source.
     pub(crate) fn open_charts(
         &self,
         address: &Address,
@@ -292,8 +290,8 @@ impl Repositories {
         origins.map(OpenSource::from_origin).chain(files).collect()
     }
 
-    /// Closes unused repositories that aren't in `used`. Also deletes the mirrors of all repositories that
-    /// aren't open, even those left by earlier processes; they are fetched again if needed.
+    /// Closes unused repositories not in `used`. Also deletes the mirrors of all repositories that are neither
+    /// open nor in `used`, even those left by earlier processes; they are fetched again if needed.
     pub fn keep_only(&self, used: &BTreeSet<Address>) {
         // No repository can be opened while these locks are held.
         let mut known = self.git.lock().unwrap_or_else(PoisonError::into_inner);
@@ -307,8 +305,8 @@ impl Repositories {
         }
     }
 
-    /// Fails unless a commit has a signature that the project accepts. `names` holds the revisions that were
-    /// resolved to the commit. If there is an annotated tag among them, it must be signed instead.
+    /// Fails unless a commit has a signature that the project accepts. `names` holds the revisions resolved
+    /// to the commit. An annotated tag among them must be signed instead.
     pub fn check_signed<'h>(
         &self,
         (source, home): (&ApplicationSource, impl Into<AddressContext<'h>>),
@@ -320,7 +318,7 @@ impl Repositories {
         self.origin(source, home)?.check_signed((commit, names), &keyring, (wanted, now))
     }
 
-    /// Returns an error unless a commit in an open repository has a signature that is accepted.
+    /// Fails unless a commit in an open repository has an accepted signature.
     pub(crate) fn check_signed_in(
         &self,
         repository: &Repository,
@@ -331,7 +329,7 @@ impl Repositories {
         repository.check_signed(revision, &keyring, wanted)
     }
 
-    /// Sets the credentials and public keys. Returns true if the latter have changed.
+    /// Sets the credentials and public keys. Returns true if the keys have changed.
     pub fn set_credentials(&self, credentials: Credentials) -> bool {
         let is_other = {
             let mut keyring = self.keyring.write().unwrap_or_else(PoisonError::into_inner);

@@ -37,7 +37,7 @@ enum Store {
 #[derive(Clone, PartialEq)]
 struct Observation {
     refs: Result<Arc<Refs>, SourceError>,
-    /// True if Git LFS is enabled. It affects the content of files.
+    /// True if Git LFS is enabled, which affects the content of files.
     enables_lfs: bool,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct Tag {
     pub id: ObjectId,
 }
 
-/// A file that contains manifests.
+/// A file with manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// Path in the repository.
     pub path: String,
-    /// Content, either as stored in the repository or as rendered by Helm or Kustomize.
+    /// Content, as stored in the repository or as rendered by Helm or Kustomize.
     pub content: Vec<u8>,
 }
 
@@ -87,7 +87,6 @@ impl Repository {
         &self.address
     }
 
-    /// Sets whether redirects to loopback addresses are blocked.
     pub(crate) fn set_blocks_loopback(&self, is_barred: bool) {
         if let Store::Remote(remote) = &self.store {
             remote.set_blocks_loopback(is_barred);
@@ -133,7 +132,7 @@ impl Repository {
         self.observations.last().unwrap_or_else(|| self.observations.observe(|_| self.observe_refs()).1).refs
     }
 
-    /// Resolves a revision to a commit, as of the latest observation. It may be a commit (possibly
+    /// Resolves a revision to a commit, as of the latest observation. A revision is a commit (possibly
     /// abbreviated), a branch, a tag, or a version constraint, which selects the newest matching tag. Empty
     /// means `HEAD`.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
@@ -141,7 +140,7 @@ impl Repository {
         self.resolve_as(revision, |refs| refs.newest(revision).or_else(|| refs.find(revision)))
     }
 
-    /// Resolves a name like Git does: as a commit, a tag or a branch, in this order. Empty means `HEAD`.
+    /// Resolves a name as Git does: as a commit, a tag or a branch, in this order. Empty means `HEAD`.
     pub(crate) fn resolve_name(&self, name: &str) -> Result<String, SourceError> {
         self.resolve_as(name, |refs| refs.find_as_git(name))
     }
@@ -173,8 +172,8 @@ impl Repository {
                 });
                 commit.map_err(|error| self.error(&error))?.map_err(|_| unknown())
             }
-            // The server has listed the commits of annotated tags. Any other object might not be a commit, in
-            // which case fetching it fails.
+            // The server lists the commits of annotated tags. Any other object might not be a commit;
+            // fetching it then fails.
             Store::Remote(remote) => {
                 let started = revision.to_ascii_lowercase();
                 let found = named.or_else(|| refs.complete(&started)).or_else(|| remote.complete(&started));
@@ -255,7 +254,7 @@ impl Repository {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Calls a function with a commit. It is called again if a damaged mirror had to be recreated.
+    /// Calls a function with a commit, and again if a damaged mirror had to be recreated.
     pub(crate) fn with_reader<T>(
         &self,
         commit: &str,

@@ -1,4 +1,4 @@
-//! Events for requests to Git servers, from which metrics are derived.
+//! Events for requests to Git servers, the basis for metrics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub enum RequestKind {
 /// Event for a finished request, successful or not.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEvent<'a> {
-    /// Address of the repository. Its `Display` output doesn't contain credentials.
+    /// Address of the repository. Its `Display` output is redacted.
     pub address: &'a Address,
     /// Kind of the request.
     pub kind: RequestKind,
@@ -43,13 +43,13 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Creates a listener that calls `listen` after each request: synchronously, and possibly from several
+    /// Creates a listener that calls `listen` after each request, synchronously and possibly from several
     /// threads at once.
     pub fn new(listen: impl Fn(RequestEvent<'_>) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(listen)))
     }
 
-    /// Runs a request, and reports its event.
+    /// Runs a request and reports its event.
     pub(crate) fn run_and_report<T, E>(
         &self,
         (address, kind): (&Address, RequestKind),

@@ -3,7 +3,7 @@
 /// Maximum length of external text in a message, in characters.
 pub(crate) const TEXT_MAX: usize = 300;
 
-/// Converts text to a single line, and truncates it to `TEXT_MAX` characters.
+/// Converts text to a single line of at most `TEXT_MAX` characters.
 pub(crate) fn to_line(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.trim();
@@ -13,8 +13,8 @@ pub(crate) fn to_line(text: &str) -> String {
     line.chars().take(TEXT_MAX).chain(['…']).collect()
 }
 
-/// Converts text to a single line. If it is too long, the middle is dropped, because programs print their
-/// task first and the cause of an error last.
+/// Converts text to a single line. Drops the middle if it is too long, because programs print their task
+/// first and the cause of an error last.
 pub(crate) fn to_line_keeping_ends(text: &str) -> String {
     const BEGIN: usize = TEXT_MAX / 3;
     let line: Vec<char> = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

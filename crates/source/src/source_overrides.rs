@@ -8,10 +8,10 @@ use tidegate_model::argo::ApplicationSource;
 use crate::SourceError;
 use crate::tree::{CommitReader, join_paths};
 
-/// Prefix of the names of these files.
+/// Name prefix of these files.
 const PREFIX: &str = ".argocd-source";
 
-/// Returns true if a file holds source overrides and is therefore not a manifest.
+/// Returns true if a file holds source overrides and thus isn't a manifest.
 pub(crate) fn is_overrides_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(".yaml"));

@@ -6,7 +6,7 @@ use tidegate_model::argo::{ApplicationSource, DirectorySource};
 
 use crate::SourceError;
 
-/// Type of a source, which decides how its manifests are obtained.
+/// Type of a source, which decides how to obtain its manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SourceType {
     /// Plain manifests.
@@ -91,8 +91,7 @@ pub(crate) fn explicit_type(source: &ApplicationSource) -> Result<Option<SourceT
     }
 }
 
-/// Returns the type that a source specifies or, failing that, the type detected from the file names in its
-/// folder.
+/// Returns the type that a source specifies, or else the type detected from the file names in its folder.
 pub(crate) fn detect_type(source: &ApplicationSource, names: &[String]) -> Result<SourceType, SourceError> {
     let said = explicit_type(source)?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
@@ -111,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a value that is valid for a schema and not empty.
+    /// Returns a nonempty value that is valid for a schema.
     fn sample(schema: &Value) -> Value {
         match schema.get("type").and_then(Value::as_str) {
             Some("string") => json!("1"),
@@ -131,8 +130,7 @@ mod tests {
         }
     }
 
-    /// The fields that cause a source to be rejected must be exactly the rejected fields in the model's
-    /// table.
+    /// The fields that cause a rejection must be exactly the rejected fields in the model's table.
     #[test]
     fn refused_fields_are_those_of_the_table() {
         let application = all_crds().remove(0);

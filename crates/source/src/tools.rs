@@ -29,7 +29,7 @@ pub(crate) use working_folder::{SOURCE_FOLDER, WorkingFolder, file_paths, visit_
 /// Resource limits for one call of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Maximum duration of a call, after which the tool is killed.
+    /// Maximum duration of a call. After that, the tool is killed.
     pub time: Duration,
     /// Maximum memory of the tool, in bytes.
     pub memory: u64,
@@ -39,9 +39,9 @@ pub struct ToolLimits {
     pub concurrency: usize,
 }
 
-/// Maximum time to wait for killed tools to exit, which can be slow on a busy system.
+/// Maximum time for killed tools to exit, which can be slow on a busy system.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum memory of a tool, in bytes, if the container has no memory limit.
+/// Maximum memory of a tool without a container limit, in bytes.
 const MEMORY: u64 = 1 << 30;
 /// Minimum memory that the tools need, in bytes.
 const MEMORY_MIN: u64 = 128 << 20;
@@ -57,6 +57,7 @@ impl Default for ToolLimits {
 
 /// Returns the maximum memory per tool and the maximum number of concurrent calls. If the container's memory
 /// is limited, all tools together get at most half of it, or else the kernel might kill this process as well.
+/// One tool always gets at least `MEMORY_MIN`.
 fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
     let Some(half) = container.map(|bytes| bytes / 2).filter(|bytes| *bytes > 0) else {
         return (MEMORY, cores);
@@ -82,11 +83,11 @@ pub struct Tools {
     workshops: Arc<WorkingFolders>,
 }
 
-/// A program that was found on this machine.
+/// A program found on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub program: PathBuf,
-    /// Identifies the program. Changes if the program is replaced.
+    /// Identity of the program, which changes if the program is replaced.
     pub identity: String,
 }
 
@@ -102,7 +103,7 @@ impl Tools {
         tidegate_program::confines_files()
     }
 
-    /// Kills running tools, and waits until they have exited and their folders are gone. Later calls fail
+    /// Kills running tools and waits until they have exited and their folders are gone. Later calls fail
     /// immediately.
     pub fn stop(&self) {
         self.attempts.stop();
@@ -130,8 +131,8 @@ impl Tools {
     }
 }
 
-/// Returns the configured program, or the first match on the `PATH`. The result isn't cached, in case the
-/// program gets installed later.
+/// Returns the configured program, or the first match on the `PATH`. Not cached, because the program may be
+/// installed later.
 fn find_tool(given: Option<&Path>, names: &[&str]) -> Option<Tool> {
     if let Some(given) = given {
         return tool_at(given);

@@ -19,12 +19,12 @@ pub struct Limits {
     pub depth: u64,
     /// Maximum total size of the manifests, in bytes.
     pub bytes: u64,
-    /// Maximum number of links to follow in a row.
+    /// Maximum number of links followed in a row.
     pub links: u64,
 }
 
 impl Default for Limits {
-    /// Returns limits that exceed the largest folders in use many times over.
+    /// Returns limits far beyond the largest folders in use.
     fn default() -> Self {
         Self { entries: 100_000, depth: 64, bytes: 64 << 20, links: 8 }
     }
@@ -33,7 +33,7 @@ impl Default for Limits {
 /// An entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeEntry {
-    /// Path relative to the folder that was listed.
+    /// Path relative to the listed folder.
     pub path: String,
     pub id: ObjectId,
     pub kind: EntryKind,
@@ -45,8 +45,7 @@ impl TreeEntry {
     }
 }
 
-/// Minimum number of entries to cache a folder. Smaller folders are read as fast as they are found in the
-/// cache.
+/// Minimum number of entries for caching a folder. Reading a smaller folder is as fast as a cache lookup.
 const CACHED_ENTRIES_MIN: usize = 64;
 /// Maximum number of folders in the cache.
 const CACHED_FOLDERS_MAX: usize = 8;
@@ -94,7 +93,7 @@ impl TreeCache {
     }
 }
 
-/// Reads the folders and files of a commit, following links.
+/// Reader for the folders and files of a commit. Follows links.
 pub(crate) struct CommitReader<'r> {
     pub git: &'r Repository,
     pub repository: &'r Address,
@@ -164,7 +163,7 @@ impl CommitReader<'_> {
         Ok((plain, tree))
     }
 
-    /// Calls a function with each entry of a folder that isn't a folder itself. `recurse` includes
+    /// Calls a function with each entry of a folder except subfolders. `recurse` includes the entries of
     /// subfolders.
     fn walk(
         &self,
@@ -196,7 +195,7 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns the entries of a folder that aren't folders themselves, sorted by path. `recurse` includes
+    /// Returns the entries of a folder except subfolders, sorted by path. `recurse` includes the entries of
     /// subfolders.
     pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<TreeEntry>, SourceError> {
         let mut listed = Vec::new();
@@ -218,7 +217,7 @@ impl CommitReader<'_> {
         Ok(listed)
     }
 
-    /// Returns the paths of all files in the commit, sorted. Files in submodules aren't part of it.
+    /// Returns the sorted paths of all files in the commit, except those in submodules.
     pub fn paths(&self) -> Result<Vec<String>, SourceError> {
         let mut paths = Vec::new();
         self.walk(self.root, ".", true, |entry| {

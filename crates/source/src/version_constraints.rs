@@ -20,7 +20,7 @@ type Part = Option<u64>;
 struct Comparison {
     operator: Operator,
     version: Version,
-    /// Number of components that the constraint specifies.
+    /// Number of components in the constraint.
     component_count: usize,
 }
 
@@ -53,8 +53,8 @@ const OPERATORS: [(&str, Operator); 11] = [
 /// Maximum number of comparisons in a constraint, far more than are used in practice.
 const COMPARISONS_MAX: usize = 64;
 
-/// Returns the newest tag that satisfies a constraint, or `None` if there isn't any or the text isn't a
-/// constraint. A version such as `1.2` or `v1.2.3` is the name of a tag, not a constraint.
+/// Returns the newest tag that satisfies a constraint, or `None` if there is none or the text isn't a
+/// constraint. A version such as `1.2` or `v1.2.3` is a tag name, not a constraint.
 pub(crate) fn newest_version<'t>(
     constraint: &str,
     tags: impl IntoIterator<Item = &'t str>,
@@ -171,7 +171,7 @@ impl Version {
             return None;
         }
         let given = parts.iter().take_while(|part| part.is_some()).count();
-        // All components after a wildcard are also wildcards.
+        // Everything after a wildcard is a wildcard, too.
         let numbers =
             std::array::from_fn(|at| parts.get(at).copied().flatten().filter(|_| at < given).unwrap_or(0));
         Some((Self { numbers, prerelease }, given, rest))
@@ -209,7 +209,7 @@ fn parse_number(text: &str) -> Option<(Part, &str)> {
     Some((Some(digits.parse().ok()?), rest))
 }
 
-/// Parses identifiers that are separated by dots. Returns them and the remaining text.
+/// Parses identifiers separated by dots. Returns them and the remaining text.
 fn parse_identifiers(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.')).unwrap_or(text.len());
     let (words, rest) = text.split_at_checked(end)?;

@@ -1,14 +1,14 @@
 //! Time across restarts.
 //!
-//! A running process measures time instead of reading the wall clock. Between two processes on the same
-//! machine, time is measured, too: the `clock` file in the state directory maps operation time to uptime.
+//! A running process measures time instead of reading the wall clock. Time between two processes on the same
+//! machine is measured, too: the `clock` file in the state directory maps operation time to uptime.
 //!
 //! ```text
 //! clock     boot id | milliseconds since boot | milliseconds since 1970 | first digits of the SHA-256 of these
 //! ```
 //!
-//! After a reboot, or on another machine, only the wall clock tells how much time has passed. It isn't
-//! trusted if it has gone backwards. If no operation is open, nothing depends on the measured time, and the
+//! After a reboot, or on another machine, only the wall clock can tell how much time has passed. It isn't
+//! trusted if it has gone backwards. Without an open operation, nothing depends on the measured time, and the
 //! wall clock is used.
 
 use std::fs::{self, File};
@@ -27,27 +27,27 @@ use crate::notices::Notices;
 use crate::operations;
 use crate::state_dir::StateDir;
 
-/// Tolerated difference between the clocks, because system clocks are constantly corrected by small amounts.
+/// Tolerated difference between the clocks. System clocks are constantly corrected by small amounts.
 const TOLERANCE: Duration = Duration::from_secs(5);
 /// Maximum size of the file in bytes.
 const BYTES_MAX: u64 = 1024;
 const DIGITS: usize = 16;
 
-/// Operation time at a specific machine uptime.
+/// Operation time at a given machine uptime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClockMark {
     uptime: Uptime,
     time: Timestamp,
 }
 
-/// Content of the clock file that an earlier process wrote.
+/// Content of an earlier process's clock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum StoredMark {
     /// The file doesn't exist.
     Missing,
-    /// A valid time.
+    /// The file contains a valid time.
     Mark(ClockMark),
-    /// An invalid or unreadable file, such as the empty file that a power failure may leave.
+    /// The file is invalid or unreadable. A power failure may leave it empty, for example.
     Invalid,
 }
 
@@ -58,13 +58,13 @@ enum ClockComparison {
     InAgreement,
     /// The wall clock was set forward by this amount. Operations continue with measured time.
     Ahead(Timestamp, Duration),
-    /// The wall clock was set back by this amount, or the state directory moved to a machine whose clock is
-    /// behind.
+    /// The wall clock was set back by this amount, or is behind because the state directory moved to another
+    /// machine.
     Behind(Timestamp, Duration),
 }
 
-/// Sets this process's clock from the file that earlier processes wrote. Warns if it differs from the wall
-/// clock.
+/// Sets this process's clock from the file that earlier processes wrote. Warns about a difference from the
+/// wall clock.
 ///
 /// # Errors
 ///

@@ -1,5 +1,4 @@
-//! Clusters for commands: selects the cluster from the arguments, and reconnects to the cluster of a recorded
-//! operation.
+//! Clusters for commands: selection by arguments, and reconnection to the cluster of a recorded operation.
 //!
 //! ```text
 //! arguments ───────────▶ select_cluster ──▶ SelectedCluster ──▶ Clusters ──▶ Session
@@ -25,14 +24,14 @@ use crate::simulated;
 use crate::state_dir::StateDir;
 use crate::user;
 
-/// Namespace for objects that don't specify any, if neither the arguments nor the kubeconfig set it.
+/// Default namespace of objects, unless the arguments or the kubeconfig set one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Options for connecting to a real cluster. Those that aren't set come from the kubeconfig.
+/// Options for connecting to a real cluster. Unset options come from the kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Kubeconfig file. It takes precedence over the `KUBECONFIG` variable, the file in the home directory,
-    /// and the pod's service account.
+    /// Kubeconfig file. Takes precedence over the `KUBECONFIG` variable, the file in the home directory, and
+    /// the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// Kubeconfig context to use instead of the current context.
     pub context: Option<String>,
@@ -44,18 +43,18 @@ pub struct Connection {
     pub request_timeout: Option<Duration>,
 }
 
-/// Cluster that the arguments select. A real cluster has already responded to a request.
+/// Cluster selected by the arguments. A real cluster has already responded to a request.
 pub enum SelectedCluster {
-    /// The simulated cluster in the state directory, which is opened together with the operation log, whose
-    /// lock protects it.
+    /// Simulated cluster in the state directory. It is opened together with the operation log and protected
+    /// by the log's lock.
     Simulated,
     /// A real cluster.
     Real(ConnectedCluster),
 }
 
-/// A real cluster and the connection to it.
+/// A real cluster and its connection.
 pub struct ConnectedCluster {
-    /// Cluster identity that operations record.
+    /// Identity of the cluster, as recorded in operations.
     pub destination: Destination,
     /// Connection. Clones share the connection and its limit on concurrent calls.
     pub cluster: KubeCluster,
@@ -64,7 +63,7 @@ pub struct ConnectedCluster {
 }
 
 impl SelectedCluster {
-    /// Returns the cluster identity that new operations record.
+    /// Returns the cluster identity to record in new operations.
     pub fn destination(&self) -> Destination {
         match self {
             Self::Simulated => Destination::Simulated,
@@ -72,8 +71,8 @@ impl SelectedCluster {
         }
     }
 
-    /// Returns the namespace for objects that don't specify one: `given` if it is set, otherwise the
-    /// context's namespace.
+    /// Returns the namespace for objects that don't specify one: `given` if set, otherwise the context's
+    /// namespace.
     pub fn namespace(&self, given: Option<&str>) -> String {
         match (given, self) {
             (Some(given), _) => given.to_owned(),
@@ -82,8 +81,8 @@ impl SelectedCluster {
         }
     }
 
-    /// Opens the cluster for a read-only command. The returned lock must be held while the cluster is used.
-    /// Without a state directory, the simulated cluster is empty and leaves no files behind.
+    /// Opens the cluster for a read-only command. The caller must hold the returned lock while using the
+    /// cluster. Without a state directory, the simulated cluster is empty and leaves no files behind.
     pub async fn open_read_only(
         &self,
         state_dir: &StateDir,
@@ -106,13 +105,12 @@ impl SelectedCluster {
     }
 }
 
-/// Returns the namespace for objects that don't specify one, for a plan that isn't compared with a cluster.
+/// Returns the namespace for objects that don't specify one, for a plan without a cluster.
 pub fn offline_namespace(given: Option<&str>) -> String {
     SelectedCluster::Simulated.namespace(given)
 }
 
-/// Selects the simulated cluster if there are no connection options, otherwise a real cluster, which must
-/// respond.
+/// Selects the simulated cluster without connection options, otherwise a real cluster, which must respond.
 pub async fn select_cluster(
     connection: Option<&Connection>,
     notices: &dyn Notices,
@@ -123,14 +121,14 @@ pub async fn select_cluster(
     Ok(SelectedCluster::Real(connected))
 }
 
-/// Prepares a second connection to a cluster, so that calls on either don't delay the other. Doesn't call the
+/// Prepares a second connection to a cluster, so that calls on one don't delay the other. Doesn't call the
 /// API server.
 pub async fn open_second_connection(connection: &Connection) -> Result<Arc<dyn Cluster>, ServiceError> {
     Ok(Arc::new(prepare_connection(connection).await?.cluster))
 }
 
-/// Reconnects to a recorded operation's cluster, using the connection options. Rejects a different server. If
-/// the server now serves a different cluster, only permits the actions that `purpose` allows.
+/// Reconnects to a recorded operation's cluster with the given options. Rejects a different server. If the
+/// server now serves a different cluster, permits only the actions that `purpose` allows.
 async fn reconnect(
     operation: OperationId,
     recorded: &Destination,
@@ -155,8 +153,7 @@ async fn reconnect(
         request_timeout: args.request_timeout,
     };
     let mut connected = prepare_connection(&args).await?;
-    // Compare the URLs before sending anything, because neither requests nor credentials may go to a
-    // different cluster.
+    // Compare the URLs before sending anything: a different cluster must not receive requests or credentials.
     if !connected.destination.is_same_cluster(recorded) {
         return Err(ServiceError::DifferentCluster {
             operation,
@@ -177,7 +174,7 @@ pub enum ReconnectPurpose {
     /// Resume the operation.
     Resume,
     /// Terminate the operation. Its remaining deletions are bound to its ID, so they can't harm a cluster
-    /// that has taken the original's place.
+    /// that replaced the original.
     Terminate,
 }
 
@@ -205,7 +202,7 @@ async fn read_identity(
     Ok(())
 }
 
-/// Prepares the cluster connection without calling the API server.
+/// Prepares the connection without calling the API server.
 async fn prepare_connection(args: &Connection) -> Result<ConnectedCluster, ServiceError> {
     let by_default = ConnectOptions::default();
     let options = ConnectOptions {
@@ -226,7 +223,7 @@ async fn prepare_connection(args: &Connection) -> Result<ConnectedCluster, Servi
             user: args.impersonate_user.clone().unwrap_or_default(),
             groups: args.impersonate_groups.clone(),
         },
-        // The UID is set when the cluster responds.
+        // Set when the cluster responds.
         uid: String::new(),
     };
     let namespace = cluster.default_namespace().to_owned();
@@ -243,7 +240,7 @@ fn absolute_path(path: &Path) -> Result<String, ServiceError> {
     Ok(full.to_string_lossy().into_owned())
 }
 
-/// A connection attempt in progress, through which other tasks can find out the cause of a delay.
+/// Connection attempt in progress. Other tasks can use it to find the cause of a delay.
 #[derive(Default)]
 pub struct ConnectionAttempt(Mutex<Option<KubeCluster>>);
 
@@ -263,13 +260,12 @@ impl ConnectionAttempt {
 pub struct Clusters {
     /// True if the simulated cluster is included.
     pub simulated: bool,
-    /// Real clusters, by the identity under which each was first added.
+    /// Real clusters, by the identity under which they were first added.
     pub real: BTreeMap<Destination, Arc<dyn Cluster>>,
 }
 
 impl Clusters {
-    /// Adds an operation's cluster, if it is missing. `approach` lets other tasks observe the connection
-    /// attempt.
+    /// Adds an operation's cluster if missing. `approach` lets other tasks observe the connection attempt.
     pub async fn add(
         &mut self,
         operation: OperationId,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! If a rule is invalid, objects of its kind have the health Unknown, because falling back to another rule
-//! could open a gate by mistake. A rule whose kind can't be determined is skipped with a warning.
+//! could open a gate by mistake. A rule with an unknown kind is skipped with a warning.
 
 mod stored_rules;
 
@@ -27,17 +27,17 @@ use crate::files;
 
 pub use stored_rules::{load_rules, store_rules};
 
-/// Key with all customizations in older versions of Argo CD.
+/// Key for all customizations in older versions of Argo CD.
 const LEGACY_KEY: &str = "resource.customizations";
-/// Maximum folder depth of scripts. The levels are group and kind.
+/// Maximum folder depth of scripts: group and kind.
 const DEPTH_MAX: usize = 2;
-/// Maximum size of a file in bytes. Scripts that are too long but below this size get a more specific error.
+/// Maximum size of a file in bytes. Overlong scripts below this size get a more specific error.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Loaded rules, and warnings about them.
+/// Loaded rules and warnings.
 #[derive(Debug, Default)]
 pub struct LoadedRules {
-    /// Rules whose kind could be determined.
+    /// Rules with a known kind.
     rules: Vec<UserRule>,
     /// Warnings about rules that were skipped or interpreted differently.
     pub warnings: Vec<String>,
@@ -52,8 +52,8 @@ impl LoadedRules {
         self.rules.is_empty()
     }
 
-    /// Converts the loaded rules to rules for assessing health. If two rules apply to the same kind, neither
-    /// is used, and its objects have the health Unknown.
+    /// Converts the loaded rules to rules for assessing health. Two rules for the same kind are both dropped,
+    /// and objects of the kind have the health Unknown.
     pub fn into_rules(self) -> HealthRules {
         HealthRules::with_rules_lenient(self.rules)
     }
@@ -119,8 +119,8 @@ impl LoadedRules {
         self.warnings.push(format!("ignoring a health rule: {error}"));
     }
 
-    /// Loads the rules from ConfigMaps and Flux Kustomizations, ignoring other objects. `from` says where the
-    /// objects come from.
+    /// Loads the rules from ConfigMaps and Flux Kustomizations, ignoring other objects. `from` is the
+    /// objects' origin.
     pub fn from_objects<'o>(from: &str, objects: impl IntoIterator<Item = &'o Object>) -> Self {
         let mut found = Self::default();
         for object in objects {
@@ -155,7 +155,7 @@ impl LoadedRules {
         }
     }
 
-    /// Loads `resource.customizations`, YAML that maps kinds or patterns to `health.lua` and other fields.
+    /// Loads `resource.customizations`, a YAML map from kinds or patterns to `health.lua` and other fields.
     fn add_legacy_rules(&mut self, name: &str, text: &str) {
         let all: BTreeMap<String, Value> = match serde_saphyr::from_str(text) {
             Ok(all) => all,
@@ -188,7 +188,7 @@ impl LoadedRules {
         }
     }
 
-    /// Loads `spec.healthCheckExprs`, which contains `apiVersion`, `kind` and expressions.
+    /// Loads `spec.healthCheckExprs`: entries with `apiVersion`, `kind` and expressions.
     fn add_flux_kustomization(&mut self, from: &str, object: &Object) {
         let checks = object.pointer("/spec/healthCheckExprs").and_then(Value::as_array);
         for check in checks.into_iter().flatten() {
@@ -202,7 +202,7 @@ impl LoadedRules {
     }
 }
 
-/// Parses expressions as YAML. Invalid YAML results in an invalid rule that affects only its own kind.
+/// Parses expressions as YAML. Invalid YAML becomes an invalid rule, which affects only its own kind.
 fn parse_expressions(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or(Value::Null)
 }

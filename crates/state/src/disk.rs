@@ -1,4 +1,4 @@
-//! Changes to files in a state directory. Tests simulate a crash between two changes or during a change.
+//! Changes to files in a state directory. Tests simulate a crash between two changes or during one.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -11,23 +11,23 @@ const OWNER_ONLY_MODE: u32 = 0o700;
 
 /// Writes files and folders. Each method makes a single change.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Creates a folder that only this user can access, unless it exists. The parent must exist. Creating it
-    /// as well would bring back a state directory that was moved away.
+    /// Creates a folder that only this user can access, unless it exists. Doesn't create the parent, because
+    /// that would bring back a state directory that was moved away.
     ///
     /// # Errors
     ///
     /// Like all methods of this trait, returns the operating system's error.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Overwrites a file and syncs it to disk. Not for important files, because a crash may leave a partial
-    /// file.
+    /// Overwrites a file and syncs it to disk. Unsuitable for important files, because a crash may leave a
+    /// partial file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file wasn't written or was only partly written.
+    /// Returns an error if the file wasn't fully written.
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()>;
 
-    /// Atomically replaces one file with another. After a crash, the path leads to either the old or the new
+    /// Atomically replaces one file with another. After a crash, the path contains either the old or the new
     /// file.
     ///
     /// # Errors

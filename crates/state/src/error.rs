@@ -27,11 +27,11 @@ pub enum ServiceError {
          it was started: select its cluster with --context or --kubeconfig"
     )]
     DifferentCluster {
-        /// The operation.
+        /// ID of the operation.
         operation: OperationId,
         /// Cluster in which the operation was started.
         recorded: String,
-        /// Cluster that the connection leads to.
+        /// Cluster at the other end of the connection.
         found: String,
     },
     /// A different cluster has replaced the operation's cluster.
@@ -42,7 +42,7 @@ pub enum ServiceError {
          operation with `tidegate ops terminate {operation}` and sync again"
     )]
     ClusterReplaced {
-        /// The operation.
+        /// ID of the operation.
         operation: OperationId,
         /// Cluster in which the operation was started.
         recorded: String,
@@ -65,14 +65,14 @@ pub enum ServiceError {
         /// State directory that was searched.
         state_dir: PathBuf,
     },
-    /// The ID identifies something other than an operation.
+    /// The ID belongs to something other than an operation.
     #[error("{id} is {what}")]
     NotAnOperation {
         /// Requested ID.
         id: OperationId,
         /// Description of the item with this ID, and the command that shows it.
         what: String,
-        /// True if the ID identifies a rollout or deletion of an ApplicationSet.
+        /// True if the ID belongs to a rollout or deletion of an ApplicationSet.
         is_run: bool,
     },
     /// Several operations match.
@@ -106,10 +106,10 @@ pub enum ServiceError {
         /// Reason for the rejection, and what to do about it.
         message: String,
     },
-    /// The user may not make the request, whatever their role.
+    /// The user may not make the request, in any role.
     #[error("{message}")]
     NotAllowed {
-        /// Reason for the rejection, and who is allowed to make the request.
+        /// Reason for the rejection, and who may make the request.
         message: String,
     },
     /// No stored plan matches.
@@ -120,7 +120,7 @@ pub enum ServiceError {
         /// Existing plans, or the expected format of a hash.
         why: String,
     },
-    /// According to the running process, the request is invalid or is about something that doesn't exist.
+    /// According to the running process, the request is invalid or its subject doesn't exist.
     #[error("{message}")]
     BadInput {
         /// Description of the problem, and the existing subjects.
@@ -129,7 +129,7 @@ pub enum ServiceError {
     /// The log key in the environment is invalid.
     #[error("invalid key in TIDEGATE_LOG_KEY: {reason}")]
     LogKey {
-        /// Reason.
+        /// Reason the key is invalid.
         reason: String,
     },
     /// A cluster returned an error.
@@ -137,7 +137,7 @@ pub enum ServiceError {
     Cluster {
         /// Name of the cluster, and its error.
         message: String,
-        /// True if a retry may succeed although nothing changes.
+        /// True if a retry may succeed without any change.
         is_transient: bool,
     },
     /// A file or folder in the state directory isn't accessible.
@@ -147,7 +147,7 @@ pub enum ServiceError {
         action: &'static str,
         /// Path of the file or folder.
         path: PathBuf,
-        /// The operating system's error.
+        /// Error from the operating system.
         source: io::Error,
     },
     /// The process that owns the state directory sent an unusable response.
@@ -167,7 +167,7 @@ pub enum ServiceError {
         /// State directory of the process.
         state_dir: PathBuf,
     },
-    /// The API of a remote service has returned an error.
+    /// A remote service's API returned an error.
     #[error("the service at {url} {problem}")]
     Remote {
         /// URL of the service.
@@ -202,7 +202,8 @@ impl From<NameError> for ServiceError {
 }
 
 impl ServiceError {
-    /// Creates an error from a cluster's message. If it already mentions the server, adds only the context.
+    /// Creates an error from a cluster's message. If the message already mentions the server, adds only the
+    /// context.
     pub fn from_cluster_message(cluster: &Destination, message: &str) -> Self {
         let message = match cluster {
             Destination::Kubernetes { server, context, .. } if message.contains(server.as_str()) => {
@@ -222,7 +223,7 @@ impl ServiceError {
         Self::from_cluster_message(cluster, &error.to_string()).with_transient(passes)
     }
 
-    /// Sets whether retrying a failed call may help although nothing changes.
+    /// Sets whether a retry of a failed call may succeed without any change.
     pub fn with_transient(self, is_transient: bool) -> Self {
         match self {
             Self::Cluster { message, .. } => Self::Cluster { message, is_transient },
@@ -230,7 +231,7 @@ impl ServiceError {
         }
     }
 
-    /// Returns true if a retry may succeed although nothing changes.
+    /// Returns true if a retry may succeed without any change.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Cluster { is_transient: true, .. })
     }
@@ -246,7 +247,7 @@ impl ServiceError {
     }
 }
 
-/// Error category, from the requester's point of view.
+/// Error category from the requester's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCategory {
     /// A general error.
@@ -304,7 +305,7 @@ impl ServiceError {
 
 /// Returns advice for an operating system error.
 fn io_advice(error: &io::Error) -> &'static str {
-    /// Error codes for too many open files in this process or in the whole system.
+    /// Error codes for too many open files, in the whole system or in this process.
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     match error.kind() {
         _ if error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code)) => {
@@ -316,7 +317,7 @@ fn io_advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Suggests an alternative for users who don't have a cluster.
+/// Suggests an alternative to users without a cluster.
 fn alternative_without_cluster(error: &ConnectError) -> &'static str {
     match error {
         ConnectError::NotConfigured { .. } => "; --sim uses a simulated cluster and needs no configuration",

@@ -1,5 +1,5 @@
-//! Revokes other users' access to files in a state directory. Earlier versions of Tidegate left it to the
-//! umask, and Kubernetes volumes may give access to their group.
+//! Revokes other users' access to files in a state directory. Earlier versions of Tidegate relied on the
+//! umask, and Kubernetes volumes may grant access to their group.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -14,11 +14,12 @@ use crate::shell_words::quote_path;
 const PERMISSION_BITS: u32 = 0o777;
 /// Permission bits for group and other users.
 pub const OTHERS: u32 = 0o077;
-/// Permission bits that allow group and other users to write.
+/// Permission bits for writing by group and other users.
 pub const WRITE_BY_OTHERS: u32 = 0o022;
 
-/// Revokes other users' access to the content of a state directory, which the caller has already restricted.
-/// `was_open` is true if others had access to the directory. Reports only files that they could modify.
+/// Revokes other users' access to the content of a state directory. The caller has already restricted the
+/// directory itself. `was_open` is true if others had access to it. Reports only files that they could
+/// modify.
 pub fn remove_access_of_others(
     root: &Path,
     was_open: bool,
@@ -26,8 +27,8 @@ pub fn remove_access_of_others(
 ) -> Result<(), ServiceError> {
     let mut closed = PermissionFix::default();
     for path in list_entries(root) {
-        // There may be many blobs. Skip them if a folder above them was closed to other users, who then never
-        // had access.
+        // There may be many blobs. Skip them if a folder above was closed to other users, who then never had
+        // access.
         closed.fix_tree(&path, was_open || !path.ends_with("blobs"))?;
     }
     let Some((first, mode)) = closed.reported.first() else { return Ok(()) };
@@ -50,8 +51,8 @@ struct PermissionFix {
 }
 
 impl PermissionFix {
-    /// Restricts a path, and then a folder's content. The folder comes first, so that no other user can put a
-    /// link there in the meantime.
+    /// Restricts a path, then a folder's content. The folder comes first, so that no other user can place a
+    /// link in it in the meantime.
     fn fix_tree(&mut self, path: &Path, with_files: bool) -> Result<(), ServiceError> {
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
         if !found.is_dir() && !found.is_file() {
@@ -85,8 +86,8 @@ impl PermissionFix {
                     quote_path(path)
                 )));
             }
-            // Either the mode was fixed without a need to report it, or this process can't change the mode:
-            // the file belongs to another user, or the file system is mounted read-only.
+            // Either the fix isn't worth reporting, or this process can't change the mode: the file belongs
+            // to another user, or the file system is read-only.
             Ok(()) | Err(_) => {}
         }
         Ok(())

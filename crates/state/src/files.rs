@@ -8,7 +8,7 @@ fn invalid_file_error(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// Returns the content of a regular file, up to a maximum size. Never opens any other kind of file, because
+/// Returns the content of a regular file, up to a maximum size. Never opens other kinds of files, because
 /// that could block forever.
 ///
 /// # Errors
@@ -27,14 +27,14 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Atomically replaces a file without an extension. The caller must hold the lock on the state directory.
+/// Atomically replaces a file that has no extension. The caller must hold the lock on the state directory.
 ///
 /// # Errors
 ///
-/// Returns an error if the new content can't be written. The file hasn't changed then.
+/// Returns an error if the new content can't be written. The file is then unchanged.
 pub fn replace_file(path: &Path, content: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    // Remove any special file, because opening it could block forever.
+    // Remove any special file first, because opening it could block forever.
     let _ = fs::remove_file(&new);
     File::create_new(&new)?.write_all(content.as_bytes())?;
     fs::rename(&new, path)
@@ -44,13 +44,13 @@ pub fn replace_file(path: &Path, content: &str) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns an error for the same reasons as [`read_file`], and if the content isn't UTF-8.
+/// Returns an error for the same reasons as [`read_file`], or if the content isn't UTF-8.
 pub fn read_text_file(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read_file(path, bytes_max)?)
         .map_err(|_| invalid_file_error("the file is not UTF-8 text".to_owned()))
 }
 
-/// Returns true if a path is a link that points outside `root`. `root` itself must not contain links.
+/// Returns true if a path is a link to a target outside `root`. `root` itself must not contain links.
 pub fn is_link_outside(root: &Path, path: &Path) -> bool {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     is_link && !fs::canonicalize(path).is_ok_and(|real| real.starts_with(root))

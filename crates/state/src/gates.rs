@@ -8,10 +8,10 @@ use tidegate_executor::GateDefinitions;
 use crate::error::ServiceError;
 use crate::files::read_text_file;
 
-/// Maximum size of the file in bytes, larger than any handwritten file.
+/// Maximum size of the file in bytes; larger than any handwritten file.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Parses definitions from YAML. If any definitions are invalid, returns all errors.
+/// Parses definitions from YAML. Reports all invalid definitions, not only the first.
 pub fn parse_gates(text: &str) -> Result<GateDefinitions, Vec<String>> {
     let definitions: GateDefinitions = serde_saphyr::from_str(text).map_err(|error| {
         let message = error.to_string();
@@ -25,7 +25,7 @@ pub fn parse_gates(text: &str) -> Result<GateDefinitions, Vec<String>> {
     Err(wrong.iter().map(ToString::to_string).collect())
 }
 
-/// Gate definitions for a long-lived process, if any. The file is read again on each use.
+/// Gate definitions of a long-lived process, if any. The file is read again on each use.
 #[derive(Clone, Debug, Default)]
 pub struct GateFile {
     path: Option<PathBuf>,
@@ -34,8 +34,8 @@ pub struct GateFile {
 }
 
 impl GateFile {
-    /// Opens the definitions at a path. A relative path keeps referring to the same file if the current
-    /// directory changes.
+    /// Opens the definitions at a path. A relative path is resolved once, so it survives a change of the
+    /// current directory.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl GateFile {
     }
 
     /// Returns the current definitions. If the file has become invalid, logs a warning and returns the last
-    /// valid definitions.
+    /// valid ones.
     pub async fn read(&self) -> GateDefinitions {
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.read_blocking()).await.unwrap_or_default()

@@ -1,5 +1,5 @@
-//! An Application's last sync in the log, for deleting it if its manifests aren't available. If a completed
-//! deletion followed, that is used instead, because its hooks have already run.
+//! Finds an Application's last sync in the log, for deleting the Application when its manifests aren't
+//! available. A completed deletion after the sync is used instead, because its hooks have already run.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::notices::Notices;
 use crate::operations::list_operations;
 use crate::state_dir::StateDir;
 
-/// An Application's sync or deletion, and its manifests. Dry runs are excluded.
+/// Sync or deletion of an Application, with its manifests. Never a dry run.
 pub struct LastSync {
     /// ID of the sync or deletion.
     pub operation: OperationId,
     /// Request that started the operation.
     pub request: SyncRequest,
-    /// Manifests that the operation used.
+    /// Manifests used by the operation.
     pub targets: Targets,
     /// True if the operation successfully deleted the Application, including its hooks.
     pub is_deletion: bool,
 }
 
 /// Returns an Application's last sync on a cluster, or the deletion that followed it. Returns `None` if the
-/// log has no details of either. Without an `open` log, a copy of it is read.
+/// log has no details of either. Without an `open` log, reads a copy.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn find_last_sync(
     })
 }
 
-/// Finds the last sync in an open log. Blocks.
+/// Like [`find_last_sync`], but searches an open log. Blocks.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub fn read_sync(log: &Log, operation: OperationId) -> Result<Option<LastSync>, 
     let bytes = log.blob(header.targets)?;
     let damaged = |error: serde_json::Error| EngineError::Manifests { reason: error.to_string() };
     let mut targets: Targets = serde_json::from_slice(&bytes).map_err(damaged)?;
-    // The plan must not be executed again; only the operation that claimed it may do so.
+    // Only the operation that claimed the plan may execute it.
     targets.pinned = None;
     Ok(Some(LastSync { operation, request: header.request.clone(), targets, is_deletion: false }))
 }

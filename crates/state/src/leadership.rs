@@ -1,4 +1,4 @@
-//! Coordinates services, so that only one of them at a time is in charge of a control plane or a folder of
+//! Coordinates services, so that only one at a time is in charge of a control plane or a folder of
 //! Applications. A Lease protects a control plane, and a lock protects a folder.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -20,26 +20,25 @@ use crate::files;
 use crate::state_dir::StateDir;
 use crate::user;
 
-/// Maximum size in bytes of the file with a state directory's ID.
+/// Maximum size of the ID file in bytes.
 const ID_BYTES_MAX: u64 = 64;
 /// File mode of the ID file.
 const OWNER_ONLY_MODE: u32 = 0o600;
-/// Number of leading UUID digits to leave out of a state directory's ID, because they only encode a
-/// timestamp.
+/// Number of leading UUID digits left out of a state directory's ID, because they only encode a timestamp.
 const ID_TIME_DIGITS: usize = 20;
-/// File that lists the locks held by this machine's processes.
+/// File with the locks held by this machine's processes.
 const LOCK_TABLE: &str = "/proc/locks";
 
-/// Lease that the service in charge of a control plane holds.
+/// Lease held by the service in charge of a control plane.
 pub struct Leadership {
     lease: HeldLease,
     location: ClaimLocation,
 }
 
 impl Leadership {
-    /// Acquires the Lease at `place` for the service that uses this state directory. The caller must hold the
-    /// lock on the state directory. A standby waits while another service is in charge. `report` receives the
-    /// reason for each wait.
+    /// Acquires the Lease at `location` for the service that uses this state directory. The caller must hold
+    /// the lock on the state directory. A standby waits while another service is in charge. `report` receives
+    /// the reason for each wait.
     ///
     /// # Errors
     ///
@@ -86,8 +85,8 @@ impl Leadership {
         self.lease.fence()
     }
 
-    /// Waits until this service is no longer in charge, and returns the reason. By then, the fence blocks all
-    /// writes.
+    /// Waits until this service loses the Lease, and returns the reason. The fence already blocks all writes
+    /// by then.
     pub async fn wait_for_loss(&mut self) -> ServiceError {
         let reason = match self.lease.wait_until_lost().await {
             LeaseLoss::Taken(Some(holder)) => format!("{holder} has taken it"),
@@ -104,7 +103,7 @@ impl Leadership {
         }
     }
 
-    /// Releases the Lease. Must be called only after all work has finished.
+    /// Releases the Lease. Call this only after all work has finished.
     pub async fn release(self) {
         self.lease.release().await;
     }
@@ -128,8 +127,8 @@ fn other_leader_error(holder: &LeaseHolder, place: &ClaimLocation) -> ServiceErr
     ))
 }
 
-/// Returns a state directory's ID: a random number stored in a file, and the file's inode, which is different
-/// in a copy of the directory.
+/// Returns a state directory's ID: a random number stored in a file, plus the file's inode, which differs in
+/// a copy of the directory.
 fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     let failed = |action| move |source| ServiceError::Io { action, path: path.to_path_buf(), source };
     let found = match files::read_text_file(path, ID_BYTES_MAX) {
@@ -159,8 +158,8 @@ fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     Ok(format!("{}-{inode:x}", digits.get(ID_TIME_DIGITS..).unwrap_or_default()))
 }
 
-/// Lock on a folder of Applications. It is an advisory lock on the folder itself, so no file is written, and
-/// the operating system releases it when the process exits.
+/// Advisory lock on a folder of Applications. The lock is on the folder itself, so it needs no file, and the
+/// operating system releases it when the process exits.
 pub struct FolderLock {
     _folder: File,
 }
@@ -173,7 +172,7 @@ pub struct FolderHolder {
 }
 
 impl FolderHolder {
-    /// Describes what a standby is waiting for.
+    /// Describes the wait of a standby.
     pub fn describe_wait(&self) -> String {
         format!("standby: {}", self.describe())
     }
@@ -195,7 +194,7 @@ impl From<FolderHolder> for ServiceError {
 }
 
 impl FolderLock {
-    /// Locks a folder. Returns `Ok(Err(_))` if another service has locked it, and an error of kind
+    /// Locks a folder. Returns `Ok(Err(_))` if another service holds the lock, and an error of kind
     /// [`io::ErrorKind::Unsupported`] if the file system doesn't support locks.
     pub fn try_lock(folder: &Path) -> io::Result<Result<Self, FolderHolder>> {
         let opened = File::open(folder)?;
@@ -211,7 +210,7 @@ impl FolderLock {
     }
 }
 
-/// Returns the PID of the process that has locked the whole file, according to the kernel's lock table
+/// Returns the PID of the process with a lock on the whole file, according to the kernel's lock table
 /// (`/proc/locks`).
 fn find_lock_holder(inode: u64, locks: &str) -> Option<u32> {
     let held = locks.lines().filter(|line| !line.contains("->")).find_map(|line| {

@@ -1,5 +1,5 @@
-//! State directories, their operation log and stored plans, the connections to operations' clusters, and the
-//! files that configure a process.
+//! State directories with their operation log and stored plans, connections to operations' clusters, and a
+//! process's configuration files.
 //!
 //! ```text
 //! state_dir     folder of a process: its files and their permissions

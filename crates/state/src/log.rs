@@ -17,17 +17,17 @@ use crate::error::ServiceError;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// Environment variable with a log key that overrides the key in the state directory.
+/// Environment variable for a log key that overrides the key in the state directory.
 const LOG_KEY_VARIABLE: &str = "TIDEGATE_LOG_KEY";
-/// Maximum time to wait for the lock on the state directory. Read-only commands hold it only briefly.
+/// Maximum wait for the lock on the state directory. Read-only commands hold it only briefly.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(25);
 
-/// Function that returns true if a process is listening on a control socket. If none is, a locked state
-/// directory must be locked by a short-lived command.
+/// Function that returns true if a process is listening on a control socket. If none is, only a short-lived
+/// command can hold the lock.
 pub type ProcessQuery = for<'a> fn(&'a Path) -> BoxFuture<'a, Result<bool, ServiceError>>;
 
-/// Opens the log. Waits briefly if a read-only command holds the lock, but fails at once if
+/// Opens the log. Waits briefly for a read-only command that holds the lock, but fails at once if
 /// `is_process_running` finds a long-running process.
 pub async fn open_locked(
     state_dir: &StateDir,
@@ -54,7 +54,7 @@ pub async fn open_once(state_dir: &StateDir, notices: &dyn Notices) -> Result<Lo
     tokio::task::block_in_place(|| open(state_dir, notices))
 }
 
-/// Opens the log, and reports any damage.
+/// Opens the log and reports any damage.
 fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     state_dir.restrict_to_owner(notices)?;
     let log = tidegate_executor::open_log(state_dir.path(), key_from_environment()?)?;
@@ -63,7 +63,7 @@ fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError
     Ok(log)
 }
 
-/// Opens the current log read-only. Never writes to the state directory, and doesn't need its lock.
+/// Opens the current log read-only. Never writes to the state directory and doesn't need its lock.
 pub fn open_read_only(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     let log: Log = Arc::new(SledLog::open_read_only(state_dir.path(), key_from_environment()?, codecs())?);
     report_damage(&log, state_dir, notices);
@@ -91,7 +91,7 @@ fn report_damage(log: &Log, state_dir: &StateDir, notices: &dyn Notices) {
     }
 }
 
-/// Returns the key from the environment, if any. Otherwise, the log uses the key in its state directory.
+/// Returns the key from the environment, if set. Otherwise, the log uses the key in its state directory.
 pub fn key_from_environment() -> Result<Option<LogKey>, ServiceError> {
     let Some(text) = std::env::var_os(LOG_KEY_VARIABLE).filter(|text| !text.is_empty()) else {
         return Ok(None);
@@ -104,7 +104,7 @@ pub fn key_from_environment() -> Result<Option<LogKey>, ServiceError> {
 }
 
 /// Returns the inventory from a sync of this Application in the log, if any. Unless the log is already open,
-/// reads a copy, and so neither waits for a running process nor blocks it.
+/// reads a copy, so a running process neither delays the call nor is blocked by it.
 pub fn find_inventory(
     state_dir: &StateDir,
     open: Option<&Log>,
@@ -121,7 +121,7 @@ pub fn find_inventory(
         };
         Ok(log.inventory(&cluster, &request.application)?)
     };
-    // Without an inventory, the cluster is searched, as for an Application that never had any.
+    // Without an inventory, search the cluster, as for an Application that never had one.
     tokio::task::block_in_place(read).unwrap_or_else(|error| {
         tracing::warn!(%error, "failed to read the inventory; searching the cluster instead");
         None

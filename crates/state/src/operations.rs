@@ -1,4 +1,4 @@
-//! List entries for the operations in a log, and lookups of operations by user input.
+//! List entries for operations in a log, and lookups by user input.
 
 use std::collections::BTreeSet;
 
@@ -19,15 +19,15 @@ use crate::state_dir::StateDir;
 pub struct OperationEntry {
     /// Operation ID, or stream ID if the kind is unknown.
     pub operation: OperationId,
-    /// Summary. `None` if it was lost.
+    /// Summary, unless it was lost.
     pub summary: Option<Summary>,
     /// Description of the damage, if any.
     pub damage: Option<String>,
-    /// Kind of an entry that isn't an operation: a run of an ApplicationSet, or a kind that this version of
-    /// Tidegate preserves without knowing it.
+    /// Kind of an entry that isn't an operation: a run of an ApplicationSet, or a kind unknown to this
+    /// version of Tidegate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_kind: Option<String>,
-    /// True if a process is running the operation. `None` if that is unknown.
+    /// True if a process is running the operation. `None` if unknown.
     pub at_work: Option<bool>,
 }
 
@@ -52,12 +52,12 @@ fn is_newly_damaged(log: &Log) -> bool {
     log.damage().iter().any(|damage| damage.is_new)
 }
 
-/// Returns the matching operations, oldest first, including what is left of damaged operations. The log
-/// doesn't tell which of them are running. A lookup of all operations also includes streams of unknown kinds.
+/// Returns the matching operations, oldest first, including the remains of damaged operations. The log
+/// doesn't tell which ones are running. A lookup of all operations also includes streams of unknown kinds.
 pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>, ServiceError> {
     let mut listed: Vec<OperationEntry> =
         list_summaries(log, lookup.clone())?.into_iter().map(OperationEntry::from_summary).collect();
-    // Opening the log for writing has already corrected any wrong summaries.
+    // Opening the log for writing has already corrected wrong summaries.
     let restated = if is_newly_damaged(log) { find_wrong_summaries(log)? } else { Vec::new() };
     for right in restated {
         let of_it = listed.iter_mut().filter(|listed| listed.operation == right.summary.operation);
@@ -83,12 +83,13 @@ pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>
             .into_iter()
             .map(unknown_kind_entry),
     );
-    // Sort by ID, which is the log's order. The clock may have been wrong.
+    // Sort by ID, the log's order. The clock may have been wrong.
     listed.sort_by_key(|listed| listed.operation);
     Ok(listed)
 }
 
-/// Returns true if an operation matches. If its application's name was lost, it matches every application.
+/// Returns true if an operation matches. An operation that lost its application's name matches every
+/// application.
 fn is_match(summary: &Summary, lookup: &Lookup) -> bool {
     let Lookup { application, open, .. } = lookup;
     application.as_ref().is_none_or(|wanted| summary.application == *wanted)
@@ -140,7 +141,7 @@ pub fn find_outcome(
     Ok(summary.finished_at.map(|_| (summary.phase, summary.message)))
 }
 
-/// Returns an operation's creation time, based on its ID.
+/// Returns an operation's creation time, according to its ID.
 pub fn creation_time(operation: OperationId) -> Timestamp {
     tidegate_executor::creation_time(operation).unwrap_or_default()
 }
@@ -152,7 +153,7 @@ pub fn instance_name(text: &str) -> String {
 }
 
 /// Returns the operations that match an ID, an ID prefix or an application name. For an application, returns
-/// only the unfinished operation or, if there is none, the newest.
+/// only the unfinished operation, or else the newest one.
 pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, ServiceError> {
     let app = instance_name(text);
     let of_application = list_operations(log, &Lookup::of_application(&app))?;
@@ -181,13 +182,14 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, Ser
     Ok(meant)
 }
 
-/// Describes the kind of an ApplicationSet's stream that isn't an operation.
+/// Describes the kind of a run of an ApplicationSet.
 fn describe_appset_stream(kind: &str) -> Option<&'static str> {
     let known = [(StreamKind::ROLLOUT, "a rollout"), (StreamKind::TEARDOWN, "a deletion")];
     known.iter().find(|(known, _)| known.name() == kind).map(|(_, what)| *what)
 }
 
-/// Returns the error for an ID that isn't an operation's. It names the command that shows it.
+/// Returns the error for an ID of something other than an operation. It names the command that shows the
+/// item.
 pub fn not_an_operation_error(id: OperationId, kind: &str) -> ServiceError {
     let run = describe_appset_stream(kind);
     let what = match run {
@@ -202,7 +204,7 @@ pub fn not_an_operation_error(id: OperationId, kind: &str) -> ServiceError {
     ServiceError::NotAnOperation { id, what, is_run: run.is_some() }
 }
 
-/// Returns the only candidate, or an error if there isn't exactly one.
+/// Returns the only candidate, or an error if there are none or several.
 pub fn select_candidate(
     candidates: Vec<OperationEntry>,
     text: &str,
@@ -236,7 +238,7 @@ pub fn read_destination(log: &Log, operation: OperationId) -> Result<Destination
     Ok(header.request.destination.clone())
 }
 
-/// Returns the operations that haven't finished and can be resumed.
+/// Returns the unfinished operations that can be resumed.
 pub fn open_operations(listed: &[OperationEntry]) -> Vec<Summary> {
     listed.iter().filter(|listed| is_open(listed)).filter_map(|listed| listed.summary.clone()).collect()
 }
@@ -245,7 +247,7 @@ fn is_open(listed: &OperationEntry) -> bool {
     listed.damage.is_none() && listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_none())
 }
 
-/// Returns the damaged operations that can't be resumed. Omits those that have certainly finished.
+/// Returns the damaged operations that can't be resumed. Omits those that certainly finished.
 pub fn lost_operations(listed: &[OperationEntry]) -> Vec<&OperationEntry> {
     let is_over = |listed: &OperationEntry| {
         listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some())

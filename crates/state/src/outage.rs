@@ -1,4 +1,4 @@
-//! Explains slow calls to a cluster that are made before there is an operation.
+//! Explains slow calls to a cluster before an operation exists.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between explanations during a long wait.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Runs work that uses a cluster, and reports what delays it.
+/// Runs work that uses a cluster, and reports the cause of any delay.
 pub async fn with_delay_notices<T>(
     cluster: &dyn Cluster,
     notices: &dyn Notices,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Sanitizes text for a terminal. Escapes control characters and characters that reorder text. Keeps line
-/// breaks, but not the invisible characters that follow them.
+/// breaks, but not the invisible characters after them.
 pub fn escape(text: &str) -> String {
     if !text.chars().any(is_dangerous) {
         return text.to_owned();

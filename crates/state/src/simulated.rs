@@ -11,8 +11,8 @@ use crate::log;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// Opens the simulated cluster, which is empty if its files are missing. Warns if operations ran on the
-/// missing cluster. The caller must hold the lock on the state directory that contains `log`.
+/// Opens the simulated cluster, or an empty one if its files are missing. Warns if operations ran on the
+/// missing cluster. The caller must hold the lock on the state directory of `log`.
 pub async fn open(
     state_dir: &StateDir,
     log: &Log,
@@ -42,7 +42,7 @@ pub async fn read_objects(state_dir: &StateDir) -> Result<Vec<Object>, ServiceEr
     tokio::task::spawn_blocking(read).await.map_err(ServiceError::simulation)?
 }
 
-/// Warns if operations ran on the simulated cluster and its files are missing, unless the cluster was reset.
+/// Warns if operations ran on a simulated cluster with missing files, unless the cluster was reset.
 pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -> Result<(), ServiceError> {
     let dir = state_dir.cluster();
     if has_stored_cluster(&dir).map_err(ServiceError::simulation)? {
@@ -61,7 +61,7 @@ pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -
     Ok(())
 }
 
-/// Opens the log and calls [`warn_if_missing`]. Shows no warning if the log is unreadable.
+/// Opens the log and calls [`warn_if_missing`]. Skips the warning if the log is unreadable.
 pub fn warn_if_missing_without_log(state_dir: &StateDir, notices: &dyn Notices) -> Result<(), ServiceError> {
     if !state_dir.has_log()? || has_stored_cluster(&state_dir.cluster()).map_err(ServiceError::simulation)? {
         return Ok(());
@@ -89,7 +89,7 @@ pub async fn delete_object(cluster: &dyn Cluster, object: &ResourceSelector) -> 
     cluster.delete(request).await.map(drop).map_err(ServiceError::simulation)
 }
 
-/// Creates an empty cluster that doesn't write any files.
+/// Creates an empty cluster that writes no files.
 pub fn empty_cluster() -> SimCluster {
     SimCluster::in_memory(SimConfig::default(), wall_clock())
 }

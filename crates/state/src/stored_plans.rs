@@ -1,4 +1,4 @@
-//! Plans stored in a state directory, identified by their hash, for approval and later execution.
+//! Plans in a state directory, stored under their hash for approval and later execution.
 //!
 //! ```text
 //! STATE_DIR/plans/
@@ -33,18 +33,18 @@ use crate::notices::Notices;
 use crate::state_dir::StateDir;
 use crate::summaries::describe_actions;
 
-/// Maximum number of plans per application, besides those that operations are waiting for. The oldest plans
-/// are removed.
+/// Maximum number of plans per application, not counting those that operations are waiting for. The oldest
+/// plans are removed.
 const PLANS_PER_APPLICATION_MAX: usize = 50;
-/// Maximum age of a plan. By then, the cluster has probably changed.
+/// Maximum age of a plan. The cluster has probably changed by then.
 const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// Minimum number of digits in a hash prefix that identifies a plan.
+/// Minimum number of hash digits for identifying a plan.
 pub const HASH_DIGITS_MIN: usize = 6;
 /// Maximum size of a plan's metadata in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const OWNER_ONLY_MODE: u32 = 0o600;
 const LOCK_FILE: &str = "lock";
-/// Maximum number of changes that a subscriber may lag behind.
+/// Maximum lag of a subscriber, in changes.
 const CHANGES_MAX: usize = 64;
 
 /// A stored plan's metadata.
@@ -57,7 +57,7 @@ pub struct StoredPlanMetadata {
     pub application: String,
     /// Revision of the manifests.
     pub revision: String,
-    /// Description of the cluster that the plan was created for.
+    /// Description of the plan's cluster.
     pub destination: String,
     /// Creation time.
     pub made_at: Timestamp,
@@ -71,15 +71,15 @@ pub struct StoredPlanMetadata {
     /// Operation that is executing or has executed the plan. There is at most one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationId>,
-    /// True if the plan was created automatically for an operation that is waiting for approval, rather than
-    /// at a user's request.
+    /// True if Tidegate created the plan for an operation that is waiting for approval, rather than at a
+    /// user's request.
     #[serde(default)]
     pub is_by_itself: bool,
-    /// True if the plan is obsolete, because its operation was stopped before it started or there was nothing
-    /// left to do.
+    /// True if the plan is obsolete: its operation was stopped before it started, or there was nothing left
+    /// to do.
     #[serde(default)]
     pub is_withdrawn: bool,
-    /// User who stopped the withdrawn operation, and why; absent if no user did.
+    /// User who stopped the withdrawn operation, with the reason; absent if no user did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdrawn_by: Option<PlanApproval>,
     /// Digest of the sealed plan.
@@ -145,7 +145,7 @@ impl StoredPlans {
             return Ok(plans);
         }
         state_dir.create(notices)?;
-        // Opening the log creates the key. If a process is running, there already is a key.
+        // Opening the log creates the key. If a process is running, the key already exists.
         drop(log::open_locked(state_dir, notices, is_process_running).await?);
         Self::open_existing(state_dir)?.ok_or_else(|| {
             let dir = state_dir.path().display();
@@ -156,13 +156,12 @@ impl StoredPlans {
         })
     }
 
-    /// Opens the plans in a state directory, or returns `None` if it was never used or its key isn't
-    /// accessible.
+    /// Opens the plans in a state directory. Returns `None` if it was never used or its key isn't accessible.
     pub fn open_existing(state_dir: &StateDir) -> Result<Option<Self>, ServiceError> {
         Self::open_on_disk(state_dir, Arc::new(SystemDisk))
     }
 
-    /// Opens the plans, making changes through this disk.
+    /// Opens the plans, making changes through the given disk.
     pub fn open_on_disk(state_dir: &StateDir, disk: Arc<dyn Disk>) -> Result<Option<Self>, ServiceError> {
         if !state_dir.has_log()? {
             return Ok(None);
@@ -174,17 +173,17 @@ impl StoredPlans {
         Ok(sealed.map(|sealed| Self { folder, sealed, disk, changes }))
     }
 
-    /// Subscribes to new plans and to decisions about plans. Each notification is sent once it is durable.
+    /// Subscribes to new plans and to decisions about plans. A change is sent once it is durable.
     pub fn subscribe(&self) -> broadcast::Receiver<StoredPlanMetadata> {
         self.changes.subscribe()
     }
 
-    /// Stores a plan durably. A plan that is already stored keeps its approvals.
+    /// Stores a plan durably. If already stored, the plan keeps its approvals.
     pub fn store(&self, plan: &StoredPlan) -> Result<StoredPlanMetadata, ServiceError> {
         self.store_as(plan, false)
     }
 
-    /// Stores a plan that was created automatically for an operation that is waiting for approval.
+    /// Stores a plan that was created automatically for an operation waiting for approval.
     pub fn store_automatic(&self, plan: &StoredPlan) -> Result<StoredPlanMetadata, ServiceError> {
         self.store_as(plan, true)
     }
@@ -277,8 +276,8 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Durably records which operation executes a plan, before it starts. If another operation was recorded
-    /// earlier, returns that.
+    /// Durably records the operation that executes a plan, before it starts. If another operation was
+    /// recorded earlier, the returned metadata contains that one.
     pub fn take(&self, hash: Digest, operation: OperationId) -> Result<StoredPlanMetadata, ServiceError> {
         let _alone = self.lock_changes()?;
         let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
@@ -289,8 +288,7 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Durably records that an operation won't execute a plan after all, because it was rejected before it
-    /// started.
+    /// Durably records that an operation won't execute a plan because it was rejected before it started.
     pub fn release(&self, hash: Digest, operation: OperationId) -> Result<(), ServiceError> {
         let _alone = self.lock_changes()?;
         let line = self.read_metadata(hash)?.filter(|line| line.operation == Some(operation));
@@ -306,7 +304,7 @@ impl StoredPlans {
         })
     }
 
-    /// Acquires the lock for making changes, which is released when the file is dropped.
+    /// Acquires the lock for changes. Dropping the file releases it.
     fn lock_changes(&self) -> Result<File, ServiceError> {
         let path = self.folder.join(LOCK_FILE);
         let lock =
@@ -334,12 +332,12 @@ impl StoredPlans {
     fn write_metadata(&self, line: &StoredPlanMetadata) -> Result<(), ServiceError> {
         let text = serde_json::to_vec_pretty(line).map_err(|error| serialization_error(&error))?;
         write_file(self.disk.as_ref(), &self.file_path(line.hash), &text)?;
-        // There may be no subscribers.
+        // Fails without subscribers.
         let _ = self.changes.send(line.clone());
         Ok(())
     }
 
-    /// Removes an application's plans that are too old or too many.
+    /// Removes an application's plans that are too old or exceed the limit.
     fn remove_excess(&self, application: &str) -> Result<(), ServiceError> {
         let now = SystemClock.now();
         let all = self.list()?;
@@ -368,7 +366,7 @@ fn unknown_plan_error(text: &str, reason: String) -> ServiceError {
     ServiceError::UnknownPlan { text: text.to_owned(), why: reason }
 }
 
-/// Returns true if the text can be a hash or a hash prefix.
+/// Returns true if the text is a possible hash or hash prefix.
 pub fn is_hash(text: &str) -> bool {
     (HASH_DIGITS_MIN..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

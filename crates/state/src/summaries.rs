@@ -143,7 +143,7 @@ pub struct OperationSummary {
     pub reason: String,
 }
 
-/// Maximum number of characters in a message, because a list can contain thousands of messages.
+/// Maximum number of characters in a message. A list can contain thousands of messages.
 const MESSAGE_CHARS_MAX: usize = 240;
 /// Message for an operation that was just requested.
 const REQUESTED_MESSAGE: &str = "requested, not started yet";
@@ -229,7 +229,7 @@ fn summarize_operation(application: &Application) -> Option<OperationSummary> {
     let by = |request: &OperationRequest| request.initiated_by.name().to_owned();
     let request = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
-    // The status of an operation that hasn't started shows the condition that it is waiting for.
+    // The status of an operation that hasn't started shows the reason for the wait.
     let waits = |request: &OperationRequest| {
         known.is_some_and(|known| {
             known.finished_at.is_none() && operation::is_same_request(&known.operation, request)

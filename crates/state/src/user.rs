@@ -28,7 +28,7 @@ pub fn user_name() -> String {
         .unwrap_or_else(|| "unknown user".to_owned())
 }
 
-/// Reads the user name from a cluster, unless the environment has it.
+/// Reads the user name from a cluster, unless the environment provides it.
 pub async fn read_cluster_user(cluster: &KubeCluster) {
     if name_from_environment().is_some() || CLUSTER_USER.get().is_some() {
         return;
@@ -60,7 +60,7 @@ fn find_name(uid: u32, users: &str) -> Option<String> {
     users.lines().find_map(of_line)
 }
 
-/// Returns the names of this process's user and machine, for messages about the operations that it runs.
+/// Returns the user and machine of this process, for messages about its operations.
 pub fn worker_name() -> String {
     let text = match host_name().as_str() {
         "" => user_name(),

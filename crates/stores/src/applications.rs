@@ -27,19 +27,19 @@ pub use state_files::read_applications;
 /// An Application in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredApplication {
-    /// Desired state. The first event for an Application also carries its status and operation. In later
-    /// events, an operation is a new request from another client.
+    /// Desired state. The first event for an Application also carries its status and operation. An operation
+    /// in a later event is a new request from another client.
     pub application: Application,
-    /// Reason why the desired state may be outdated, if the Application is currently unreadable or invalid.
+    /// Reason the desired state may be outdated, if the Application is currently unreadable or invalid.
     pub problem: Option<String>,
     /// Message about damaged persisted state, with the path it was moved to.
     pub lost_state: Option<String>,
 }
 
-/// Operation that another client has terminated by writing the `Terminating` phase.
+/// Operation terminated by another client, which wrote the `Terminating` phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalTermination {
-    /// Operation ID. `None` if the operation hasn't started.
+    /// Operation ID. `None` before the operation has started.
     pub operation: Option<OperationId>,
 }
 
@@ -48,22 +48,22 @@ pub struct ExternalTermination {
 pub enum StoreEvent {
     /// An Application was added or changed.
     Applied(Box<StoredApplication>),
-    /// Another client has changed an Application's persisted state.
+    /// Another client changed an Application's persisted state.
     Overwritten {
         /// Name of the Application.
         key: AppKey,
-        /// Operation to terminate, if the client has set the operation's phase to `Terminating`.
+        /// Operation to terminate, if the client set its phase to `Terminating`.
         termination: Option<ExternalTermination>,
     },
-    /// An Application no longer exists.
+    /// An Application is gone.
     Gone(AppKey),
     /// All projects. Sent before the first Application.
     Projects(ProjectSet),
-    /// All current errors that can't be attributed to an Application.
+    /// All current errors without a known Application.
     Problems(Vec<String>),
     /// All Applications that existed at the start have been sent.
     Settled,
-    /// The store was read after this number was issued, and all changes were sent.
+    /// The store was read after this number was issued, and all changes have been sent.
     ReadDone(u64),
 }
 
@@ -78,59 +78,58 @@ pub trait ApplicationStore: Send + Sync + 'static {
         control_namespace().to_owned()
     }
 
-    /// Returns true if other clients read the state from the store, so that each write costs all of them.
+    /// Returns true if other clients read the state from the store, which makes each write more expensive.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Sends the current content and then all changes, until the receiver is dropped.
+    /// Sends the current content, then all changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<StoreEvent>;
 
-    /// Requests an early read, if the store doesn't report changes by itself. Returns the number to expect in
+    /// Requests an early read if the store doesn't report changes by itself. Returns the number to expect in
     /// [`StoreEvent::ReadDone`].
     fn request_read(&self) -> Option<u64> {
         None
     }
 
-    /// Persists an Application's state and its requested operation atomically. Both are durable once this
-    /// returns.
+    /// Atomically persists an Application's state and its requested operation. Both are durable on return.
     async fn persist(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Returns the error that [`Self::delete`] would fail with, as far as it can be predicted.
+    /// Returns the expected error of [`Self::delete`], as far as it can be predicted.
     async fn deletion_error(&self, _: &Application) -> Option<ServiceError> {
         None
     }
 
     /// Deletes an Application, which remains until its current finalizers have been removed. The request is
-    /// durable once this returns. The watch reports the progress.
+    /// durable on return. The watch reports the progress.
     async fn delete(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Replaces a deleted Application's finalizers. The watch reports when it is gone.
+    /// Replaces a deleted Application's finalizers. The watch reports when the Application is gone.
     async fn release(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Returns the client that wrote the phase of an Application's operation, such as `kubectl-patch`, if the
-    /// store knows.
+    /// Returns the client that wrote the phase of an Application's operation, such as `kubectl-patch`, if
+    /// known.
     async fn writer_of_phase(&self, _: &AppKey) -> Option<String> {
         None
     }
 
-    /// Returns the client that wrote the annotation that confirms an Application's deletions, such as
-    /// `kubectl-annotate`, if the watched object shows this.
+    /// Returns the client that confirmed an Application's deletions with an annotation, such as
+    /// `kubectl-annotate`, if the watched object shows it.
     fn writer_of_approval(&self, _: &AppKey) -> Option<String> {
         None
     }
 
-    /// Waits until all writes have finished, including those whose callers are gone.
+    /// Waits until all writes have finished, including those of dropped callers.
     async fn await_writes(&self) {}
 
     /// Removes the finalizer that keeps a deleted project until no Application uses it. Does nothing if
-    /// projects are files or if another controller manages them.
+    /// projects are files or belong to another controller.
     async fn release_project(&self, _: &AppProject) -> Result<(), ServiceError> {
         Ok(())
     }
 
-    /// Returns true if an Application that is missing from the initial events definitely doesn't exist. A
-    /// missing file, in contrast, may reappear.
+    /// Returns true if an Application missing from the initial events definitely doesn't exist. A missing
+    /// file, in contrast, may reappear.
     fn is_authoritative(&self, _: &AppKey) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Stores for ApplicationSets: their documents, their state, and the Applications that they generate.
+//! Stores for ApplicationSets: their documents, their state, and the Applications they generate.
 
 mod folder;
 mod kubernetes;
@@ -19,14 +19,14 @@ pub use kubernetes::KubernetesAppSetStore;
 /// An ApplicationSet in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredAppSet {
-    /// Desired state. The first event also carries the stored status. In later events, the status has only
-    /// what the actor already knows.
+    /// Desired state. The first event also carries the stored status. In later events, the status contains
+    /// only parts that the actor already knows.
     pub appset: ApplicationSet,
-    /// Reason why the ApplicationSet may differ from its document. If that is unreadable, `appset` is the
-    /// previous state. An ApplicationSet that was never readable is reported in [`AppSetEvent::Problems`]
-    /// instead, because nothing can be generated or deleted for it.
+    /// Reason the ApplicationSet may differ from its document. If the document is unreadable, `appset` is the
+    /// previous state. ApplicationSets that were never readable are in [`AppSetEvent::Problems`] instead,
+    /// because nothing can be generated or deleted for them.
     pub problem: Option<String>,
-    /// Path that the stored state was moved to, if it was unreadable.
+    /// New path of the stored state, if it was unreadable and moved.
     pub lost: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub enum AppSetEvent {
     Applied(Box<StoredAppSet>),
     /// An ApplicationSet is gone, and its finalizers have been processed.
     Gone(AppKey),
-    /// All documents that are currently unreadable and may be ApplicationSets.
+    /// All currently unreadable documents that may be ApplicationSets.
     Problems(Vec<String>),
     /// All ApplicationSets that existed at the start have been reported.
     Settled,
@@ -48,22 +48,22 @@ pub enum AppSetEvent {
 pub enum WriteResult {
     /// The write is durable.
     Done,
-    /// Nothing was written, for this reason: there was a conflict, or the Application already exists or is
-    /// gone. A later event for the Application triggers another pass.
+    /// Nothing was written, for the given reason: a conflict, or the Application already exists or is gone. A
+    /// later event for the Application triggers another pass.
     Outdated(String),
 }
 
 /// Existence of an Application in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existence {
-    /// The Application exists, though it may be in the process of being deleted.
+    /// The Application exists, although it may be in the process of being deleted.
     Exists,
-    /// The Application is gone. An object of the same name is a different Application.
+    /// The Application is gone. An object with the same name is a different Application.
     Gone,
 }
 
-/// Store for ApplicationSets and the Applications that they generate. Only an ApplicationSet's own actor
-/// writes to it. Both have the same type of key, and an ApplicationSet may have the name of an Application.
+/// Store for ApplicationSets and their generated Applications. Only an ApplicationSet's own actor writes to
+/// it. Both have the same type of key, and an ApplicationSet may share its name with an Application.
 #[async_trait]
 pub trait AppSetStore: Send + Sync + 'static {
     /// Returns the base directory for relative repository URLs.
@@ -72,8 +72,8 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns true if other programs read the state from the store, which makes each write more expensive.
     fn is_shared(&self) -> bool;
 
-    /// Returns true if Applications whose owner is gone are deleted automatically, as by the Kubernetes
-    /// garbage collector.
+    /// Returns true if Applications without an owner are deleted automatically, as by the Kubernetes garbage
+    /// collector.
     fn has_garbage_collector(&self) -> bool;
 
     /// Returns the labels that mark Applications as managed by this service. The store adds them and keeps
@@ -82,20 +82,19 @@ pub trait AppSetStore: Send + Sync + 'static {
         &[]
     }
 
-    /// Reports the existing ApplicationSets and then changes, until the receiver is dropped.
+    /// Reports the existing ApplicationSets, then changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<AppSetEvent>;
 
-    /// Writes only the status of an ApplicationSet. Once this returns, the status is durable or the
-    /// ApplicationSet is gone.
+    /// Writes only the status of an ApplicationSet. On return, the status is durable or the ApplicationSet is
+    /// gone.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store rejects the write, or if the write conflicts with other writes too
-    /// often.
+    /// Returns an error if the store rejects the write, or after too many conflicts with other writes.
     async fn write_status(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
 
     /// Sets or removes the engine's finalizer as in `set`, keeping other finalizers. If `set` lacks the
-    /// refresh annotation, also removes the completed refresh, but not a later request.
+    /// refresh annotation, also removes the completed refresh request, but not a later one.
     ///
     /// # Errors
     ///
@@ -104,8 +103,7 @@ pub trait AppSetStore: Send + Sync + 'static {
 
     /// Writes the annotations in `names` as in `set`. They record requests made with commands: an
     /// [`approval`](tidegate_applicationset::deletion_limit) of deletions, or a
-    /// [`retry`](tidegate_applicationset::retry). Once this returns, they are durable or the ApplicationSet
-    /// is gone.
+    /// [`retry`](tidegate_applicationset::retry). On return, they are durable or the ApplicationSet is gone.
     ///
     /// # Errors
     ///
@@ -123,8 +121,8 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns an error if the store doesn't respond.
     async fn is_being_deleted(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
 
-    /// Returns true if an ApplicationSet exists. Bypasses the cache, because the watch may no longer report
-    /// an ApplicationSet that still exists.
+    /// Returns true if an ApplicationSet exists. Bypasses the cache, because the watch may stop reporting an
+    /// ApplicationSet that still exists.
     ///
     /// # Errors
     ///
@@ -138,8 +136,8 @@ pub trait AppSetStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store rejects the request. In a folder, also returns an error if the file
-    /// contains other documents, or if no file contains the document.
+    /// Returns an error if the store rejects the request. In a folder, also fails if the document has no file
+    /// or its file contains other documents.
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError>;
 
     /// Returns true if [`delete`](Self::delete) would remove the file with an ApplicationSet's document.
@@ -154,8 +152,7 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns an error if the store rejects the write.
     async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError>;
 
-    /// Creates an Application with this metadata and `spec`, but nothing else. It is then managed like any
-    /// other.
+    /// Creates an Application with only this metadata and `spec`. It is then managed like any other.
     ///
     /// # Errors
     ///
@@ -163,7 +160,7 @@ pub trait AppSetStore: Send + Sync + 'static {
     async fn create(&self, application: &Application) -> Result<WriteResult, ServiceError>;
 
     /// Updates an Application's labels, annotations, finalizers, owners and `spec`, unless they have changed
-    /// since the event with the same `resourceVersion`. Never touches its status or operation.
+    /// since the event with the given `resourceVersion`. Never touches its status or operation.
     ///
     /// # Errors
     ///

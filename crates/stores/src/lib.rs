@@ -1,5 +1,5 @@
-//! Stores for Applications and ApplicationSets: the folder or cluster where they are defined, and their
-//! persisted state.
+//! Stores for Applications and ApplicationSets: the folder or cluster that defines them, and their persisted
+//! state.
 
 pub mod applications;
 pub mod appsets;

@@ -1,5 +1,5 @@
-//! Starts the test control plane for manual use, and runs it until standard input is closed or the program is
-//! stopped. Started by `just control-plane`.
+//! Test control plane for manual use. Runs until standard input is closed or the program is stopped. Started
+//! by `just control-plane`.
 
 use std::io::{self, Read as _, Write as _};
 

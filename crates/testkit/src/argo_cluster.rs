@@ -1,4 +1,4 @@
-//! Simulated clusters with the kinds of Argo CD.
+//! Simulated clusters with Argo CD's kinds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_model::argo::{API_VERSION, all_crds};
 use tidegate_model::{Gvk, Object, Timestamp};
 
-/// Returns a kind of Argo CD.
+/// Returns one of Argo CD's kinds.
 pub fn argo_gvk(kind: &str) -> Gvk {
     Gvk::from_api_version(API_VERSION, kind)
 }
@@ -20,7 +20,7 @@ pub async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
     cluster.apply(request).await.unwrap().object
 }
 
-/// Returns a cluster that doesn't have the kind.
+/// Returns a cluster without the kind.
 pub fn cluster_without_kind() -> Arc<dyn Cluster> {
     let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
     Arc::new(SimCluster::in_memory(SimConfig::default(), clock))

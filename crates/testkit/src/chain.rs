@@ -1,5 +1,5 @@
-//! A small but complete custom machine: a chain of operations, each starting after the previous one has
-//! succeeded. The machine's outstanding command ensures that an operation with a recorded ID exists, and
+//! A small but complete custom machine: a chain of operations, each starting after the success of the
+//! previous one. The machine's outstanding command ensures that an operation with a recorded ID exists, and
 //! reports when it finishes. `docs/internals/writing-a-machine.md` walks through this example.
 
 use std::convert::Infallible;
@@ -30,13 +30,13 @@ pub enum ChainEvent {
     Finished(bool),
 }
 
-/// An input for a chain.
+/// Input for a chain.
 pub enum Input {
     /// A request to create a chain.
     Begin(Vec<OperationId>),
     /// An operation has finished.
     Ended(OperationId, OperationPhase),
-    /// The engine gives up on the chain.
+    /// The engine gave up on the chain.
     Abort(String),
 }
 
@@ -49,7 +49,7 @@ pub struct State {
     pub outcome: Option<bool>,
 }
 
-/// A chain's outstanding command: make sure that this operation exists, and report when it finishes.
+/// Outstanding command of a chain: make sure that this operation exists, and report when it finishes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunOperation(pub OperationId);
 
@@ -161,8 +161,8 @@ impl Effects<Chain> for ChainEffects {
             engine.wait(child).await
         };
         tokio::spawn(async move {
-            // An engine that shuts down never reports that the operation finished. The chain stops with it,
-            // and the next engine continues it.
+            // An engine that shuts down never reports the end of the operation. The chain stops with it, and
+            // the next engine continues it.
             let ended = run.await.map(|view| Input::Ended(child, view.phase)).map_err(|_| ProcessCrash);
             let _ = post.send(ended.map(|input| Arrival::Answer { subject: child, input }));
         });

@@ -1,4 +1,4 @@
-//! A concurrent change to the cluster at the worst moment: after an engine has read an object, and before it
+//! Concurrent change to the cluster at the worst moment: after an engine has read an object and before it
 //! writes it.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::BoxFuture;
 use tidegate_cluster::{Call, Cluster, ClusterError, Effect, Layer, PendingCall};
 
-/// A cluster that holds back the first write to an object until an action has finished.
+/// Cluster that holds back the first write to an object until an action has finished.
 pub struct ConcurrentChange {
     inner: Arc<dyn Cluster>,
     name: &'static str,
@@ -14,7 +14,7 @@ pub struct ConcurrentChange {
 }
 
 impl ConcurrentChange {
-    /// Runs an action before the first write to an object of this name.
+    /// Runs an action before the first write to an object with this name.
     pub fn before_write(
         inner: Arc<dyn Cluster>,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! A process that crashes at a chosen point: before or after a log append or a cluster call.
+//! Process that crashes at a chosen point: before or after a log append or a cluster call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct ProcessCrash;
 
-/// Counts the crash points that a process passes, and crashes it at the chosen one.
+/// Counter of a process's crash points. Crashes the process at the chosen one.
 #[derive(Debug, Default)]
 pub struct CrashPoints {
     passed: AtomicU64,
-    /// Number of the crash point, counting from 1; 0 never crashes.
+    /// Number of the crash point, starting at 1; 0 never crashes.
     crash_point: u64,
     /// True if only file changes are crash points.
     only_file_changes: bool,
@@ -28,12 +28,12 @@ pub struct CrashPoints {
 }
 
 impl CrashPoints {
-    /// Creates the crash points of a process that crashes at this one, counting from 1. 0 never crashes.
+    /// Creates the crash points of a process that crashes at this one, starting at 1. 0 never crashes.
     pub fn crash_at(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, ..Self::default() })
     }
 
-    /// Creates the crash points of a process that crashes only at this file change, counting from 1. 0 never
+    /// Creates the crash points of a process that crashes only at this file change, starting at 1. 0 never
     /// crashes.
     pub fn crash_at_file_change(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, only_file_changes: true, ..Self::default() })
@@ -97,7 +97,7 @@ impl CrashPoints {
     }
 }
 
-/// A cluster as seen by a process that may crash.
+/// Cluster as seen by a process that may crash.
 pub struct CrashCluster {
     /// The actual cluster.
     pub inner: Arc<dyn Cluster>,
@@ -118,10 +118,10 @@ impl Layer for CrashCluster {
     }
 }
 
-/// A log as seen by a process that may crash. Appended records are there for the next process.
+/// Log as seen by a process that may crash. Appended records remain for the next process.
 #[derive(Clone)]
 pub struct CrashLog {
-    /// Storage that all processes share.
+    /// Storage shared by all processes.
     pub inner: MemoryLog,
     /// The process.
     pub points: Arc<CrashPoints>,

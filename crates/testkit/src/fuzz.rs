@@ -23,13 +23,13 @@ const SEED: u64 = 1;
 const BYTES_MAX: usize = 64 << 10;
 /// Maximum number of changes per case.
 const CHANGES_MAX: u64 = 6;
-/// Time limit for a case. Even on a busy machine, only a hang takes longer.
+/// Timeout for a case. Even on a busy machine, only a hang takes longer.
 const CASE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Memory limit in KiB for all fuzz targets in a process together.
 const MEMORY_MAX_KIB: u64 = 2 << 20;
-/// Stack size in bytes of the runtime's threads, on which input is parsed.
+/// Stack size of the runtime's threads, which parse the input, in bytes.
 const STACK_BYTES: usize = 2 << 20;
-/// Text that is difficult for parsers.
+/// Difficult text for parsers.
 const PITFALLS: [&str; 24] = [
     "",
     "\0",
@@ -108,7 +108,7 @@ fn run_cases<T: Send>(
     };
     let (tell, told) = mpsc::channel::<String>();
     thread::scope(|scope| {
-        // A hanging target can only be stopped by exiting the process.
+        // Only exiting the process stops a hanging target.
         scope.spawn(move || {
             let mut last = String::new();
             loop {

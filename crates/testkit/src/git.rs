@@ -1,4 +1,4 @@
-//! A Git server on the loopback interface: Git's own smart HTTP program behind a server that records requests
+//! Git server on the loopback interface: Git's own smart HTTP program behind a server that records requests
 //! and can misbehave.
 
 mod requests;
@@ -18,22 +18,22 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 pub use requests::{Request, RequestKind};
 
-/// Behavior of a server. By default, it is well-behaved.
+/// Behavior of a server. The default is well-behaved.
 #[derive(Clone, Debug, Default)]
 pub struct ServerBehavior {
-    /// The only accepted `Authorization` header. `None` if none is required.
+    /// The only accepted `Authorization` header, or `None` for no authentication.
     pub authorization: Option<String>,
     /// Path prefix and URL. Requests with the prefix are redirected to the same path below the URL.
     pub redirect: Option<(String, String)>,
-    /// Requests that get no response. Their connections stay open.
+    /// Requests without a response. Their connections stay open.
     pub unanswered: Option<RequestKind>,
-    /// Requests that get an endless response.
+    /// Requests with an endless response.
     pub endless: Option<RequestKind>,
-    /// Requests that get only half of the response.
+    /// Requests with only half a response.
     pub truncated: Option<RequestKind>,
     /// Status code of all responses.
     pub status: Option<u16>,
-    /// True if the server only supports the first version of Git's protocol.
+    /// True if the server supports only the first version of Git's protocol.
     pub is_legacy_protocol: bool,
 }
 
@@ -48,7 +48,7 @@ struct ServerState {
     request_received: Condvar,
 }
 
-/// A Git server, which stops when dropped.
+/// Git server. Stops when dropped.
 pub struct GitServer {
     state: Arc<ServerState>,
     port: u16,
@@ -56,7 +56,7 @@ pub struct GitServer {
     authority: Option<String>,
 }
 
-/// Returns true if a Git server can be started, which takes a `git` program with `http-backend`.
+/// Returns true if a Git server can be started. Requires a `git` program with `http-backend`.
 pub fn is_available() -> bool {
     let found = Command::new("git").arg("--exec-path").output();
     let there = found.is_ok_and(|found| {
@@ -133,8 +133,7 @@ impl GitServer {
         std::mem::take(&mut self.state.requests.lock().unwrap())
     }
 
-    /// Returns the kinds of requests since the last call, in order, leaving out the initial capability
-    /// requests.
+    /// Returns the kinds of requests since the last call, in order, without the initial capability requests.
     pub fn request_kinds(&self) -> Vec<RequestKind> {
         let kinds = self.requests().into_iter().map(|request| request.kind);
         kinds.filter(|kind| *kind != RequestKind::Capabilities).collect()

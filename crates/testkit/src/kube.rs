@@ -14,10 +14,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A test binary for these tests has `harness = false` and passes its tests to [`suite::main`], which runs
-//! them on each available version of Kubernetes (see `scripts/kube-assets`). If no version is available, each
-//! test is reported by name as ignored. If `TIDEGATE_REQUIRE_KUBE` requires the missing version (`1.20,1.36`,
-//! or `1` for all tested versions), the test fails instead.
+//! A test binary for these tests has `harness = false` and passes its tests to [`suite::main`]. It runs them
+//! on each available version of Kubernetes (see `scripts/kube-assets`). Without any version, each test is
+//! reported by name as ignored. If `TIDEGATE_REQUIRE_KUBE` requires the missing version (`1.20,1.36`, or `1`
+//! for all tested versions), the test fails instead.
 //!
 //! ```text
 //!   suite ── ControlPlane ─┬─ server.rs       the three processes, which end with the test process

@@ -5,8 +5,8 @@ use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::OperationId;
 use tidegate_oplog::{AppendOf, LoadedStreamOf, LogError, Lookup, OperationLog, TypedLog as _};
 
-/// Log access with the events of operations as types. Import this instead of [`OperationLog`], whose methods
-/// have the same names.
+/// Log access with typed operation events. Import this instead of [`OperationLog`], which has methods of the
+/// same names.
 pub trait OperationEvents: OperationLog {
     /// Appends events as a single group.
     fn append(&self, group: Vec<AppendOf<OperationEvent>>) -> Result<(), LogError> {

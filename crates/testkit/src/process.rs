@@ -22,7 +22,7 @@ use crate::scenario::{Scenario, SyncSpec, UserAction, UserActionKind};
 /// Start of the tests: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Clock of a world. Each new process picks it up where the previous one left off.
+/// Clock of a world. Each new process picks up where the previous one left off.
 #[derive(Default)]
 pub struct WorldClock {
     now: Mutex<Option<RuntimeClock>>,
@@ -59,19 +59,19 @@ pub struct World {
     pub cluster: Arc<SimCluster>,
     clock: Arc<WorldClock>,
     operation_number: u128,
-    /// Stored plan that the operation executes, if any.
+    /// Stored plan of the operation, if any.
     stored_plan: Mutex<Option<(SyncRequest, Targets)>>,
     subscriber: Mutex<Subscriber>,
 }
 
-/// Events received by a subscriber that outlives the processes.
+/// Events of a subscriber that outlives the processes.
 #[derive(Default)]
 struct Subscriber {
     position: EventCursor,
     events: Vec<Event>,
 }
 
-/// Reason why a process ended.
+/// Reason for the end of a process.
 #[derive(Debug)]
 pub enum ProcessEnd {
     /// The operation has finished.
@@ -80,7 +80,7 @@ pub enum ProcessEnd {
     Crashed,
 }
 
-/// Maximum virtual time for a process. Beyond that, it is waiting forever.
+/// Maximum virtual time of a process. After that, it is waiting forever.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(100_000);
 /// Delay before repeating a rejected request.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -110,7 +110,7 @@ impl World {
     }
 
     /// Runs all operations of a scenario without crashes. Returns the last one, and the number of crash
-    /// points that its process passed.
+    /// points in its process.
     pub fn run_scenario(&mut self, scenario: &Scenario) -> (OperationView, u64) {
         for sync in &scenario.setup_syncs {
             self.run(sync);
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// Sets the number at which operation IDs start.
+    /// Sets the first number for operation IDs.
     pub fn number_from(&mut self, number: u128) {
         self.operation_number = number;
     }
@@ -168,8 +168,8 @@ impl World {
         self.operation_number += 1;
     }
 
-    /// Runs a process, which starts or continues the operation. Returns once the operation has finished or
-    /// the process has crashed. Actions that were performed are removed from the script.
+    /// Runs a process that starts or continues the operation. Returns when the operation has finished or the
+    /// process has crashed. Removes performed actions from the script.
     pub fn run_process(
         &self,
         sync: &SyncSpec,
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// Runs a process: an engine in this world, along with the given work. Returns once the work is done, or
+    /// Runs a process: an engine in this world, along with the given work. Returns the result of the work, or
     /// `None` if the process crashes.
     pub fn run_engine<T>(
         &self,
@@ -254,7 +254,7 @@ impl World {
             tokio::select! {
                 biased;
                 view = &mut waiting => return match view {
-                    // The operation ended before `wait` was called.
+                    // The operation finished before `wait` was called.
                     Err(EngineError::NotRunning { .. }) => Ok(engine.inspect(id).await?.0),
                     view => view,
                 },
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// Performs the current user action if its trigger is met. Returns true if the engine asks for a retry. After
+/// Performs the next user action if its trigger matches. Returns true if the engine asks for a retry. After
 /// any other response, the action isn't repeated.
 pub async fn perform_action(engine: &Engine, id: OperationId, script: &mut Vec<UserAction>) -> bool {
     let Some(next) = script.first().copied() else { return false };

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 /// Writes a shell script that can be run right away.
 ///
-/// Another process writes it, because a file that is open for writing can't be executed (`ETXTBSY`): if the
-/// test itself opened the script, a process that another test is starting would keep it open for a while.
+/// A separate process writes it, because a file that is open for writing can't be executed (`ETXTBSY`): if
+/// the test itself opened the script, a process that another test is starting would keep it open for a while.
 pub fn write_script(path: &Path, text: &str) {
     let mut writer =
         Command::new("sh").args(["-c", "cat > \"$0\""]).arg(path).stdin(Stdio::piped()).spawn().unwrap();
@@ -17,7 +17,8 @@ pub fn write_script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Copies a program so that it can be run right away. As in [`write_script`], another process makes the copy.
+/// Copies a program so that it can be run right away. As in [`write_script`], a separate process makes the
+/// copy.
 pub fn copy_program(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
     fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,5 +1,5 @@
-//! An authenticating proxy on the loopback interface, with support for `CONNECT` and SOCKS 5. It always
-//! connects to the same server, whatever host is requested.
+//! Authenticating proxy on the loopback interface, with support for `CONNECT` and SOCKS 5. It always connects
+//! to the same server, whatever the requested host.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ const BASIC_CREDENTIALS: &str = "Basic bWU6aHVudGVyMg==";
 /// Version byte of SOCKS 5.
 const SOCKS_VERSION: u8 = 5;
 
-/// A proxy, which runs until the process ends.
+/// Proxy. Runs until the process exits.
 pub struct Proxy {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -75,7 +75,7 @@ fn read_bytes<const N: usize>(stream: &mut TcpStream) -> io::Result<[u8; N]> {
     Ok(read)
 }
 
-/// Reads a length byte and as many bytes after it.
+/// Reads a length byte, and then that many bytes.
 fn read_length_prefixed(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let [length] = read_bytes(stream)?;
     let mut read = vec![0; length.into()];

@@ -1,4 +1,4 @@
-//! Golden operations: small deployments that between them cover every feature of operations.
+//! Golden operations: small deployments that together cover every feature of operations.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub struct SyncSpec {
     pub request: SyncRequest,
 }
 
-/// A user action, triggered by the state of the operation.
+/// User action with a trigger.
 #[derive(Clone, Copy)]
 pub struct UserAction {
     /// Trigger of the action.

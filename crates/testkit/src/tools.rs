@@ -1,7 +1,7 @@
 //! Manifest tools, for tests that need them.
 //!
-//! Tools are looked up in the folders listed in `TIDEGATE_TOOLS`, then on the `PATH`. If a test's tool is
-//! missing, the test reports that it was skipped or, with `TIDEGATE_REQUIRE_TOOLS=1` as in CI, fails.
+//! Tools are looked up in the folders of `TIDEGATE_TOOLS`, then on the `PATH`. Without its tool, a test
+//! reports that it was skipped or, with `TIDEGATE_REQUIRE_TOOLS=1` as in CI, fails.
 
 use std::env;
 use std::path::PathBuf;

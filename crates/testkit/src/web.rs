@@ -1,4 +1,4 @@
-//! A web server on the loopback interface that serves fixed pages and records its requests.
+//! Web server on the loopback interface that serves fixed pages and records its requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,9 +16,9 @@ pub struct Page {
     pub headers: Vec<String>,
     /// Body of the response.
     pub body: Vec<u8>,
-    /// The required `Authorization` header, and the challenge. Requests without it get status 401.
+    /// Required `Authorization` header, and the challenge. Requests without it get status 401.
     pub authorization: Option<(String, String)>,
-    /// Requests with this ETag get status 304.
+    /// ETag. Requests with it get status 304.
     pub etag: Option<String>,
     /// True if the body never ends.
     pub is_endless: bool,
@@ -41,7 +41,7 @@ impl Page {
     }
 }
 
-/// A recorded request.
+/// Recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedRequest {
     /// Requested path.
@@ -57,7 +57,7 @@ struct ServerState {
     has_ended: AtomicBool,
 }
 
-/// A web server, which stops when dropped.
+/// Web server. Stops when dropped.
 pub struct WebServer {
     state: Arc<ServerState>,
     port: u16,

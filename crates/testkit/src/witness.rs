@@ -1,4 +1,4 @@
-//! Evidence from the cluster: the order of writes, how often each hook was created, and the remaining
+//! Evidence from the cluster: the order of writes, the number of creations of each hook, and the remaining
 //! objects.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationId, OperationPhase, ResultCode, annotations};
 
-/// Data that must be the same whether a run is disturbed or not.
+/// Data that must be the same in disturbed and undisturbed runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Witness {
     /// First successful write of each kind to each object, in execution order.
@@ -23,8 +23,7 @@ pub struct Witness {
     pub phase: OperationPhase,
     /// Final message.
     pub message: String,
-    /// Results by object: code and phase. They don't depend on the order in which results within a kind group
-    /// were recorded.
+    /// Results by object: code and phase. Independent of the recording order within a kind group.
     pub results: BTreeMap<String, (Option<ResultCode>, Option<OperationPhase>)>,
 }
 
@@ -52,7 +51,7 @@ impl From<&AuditEntry> for ExecutedWrite {
     }
 }
 
-/// A write, reduced to what its order depends on. Writes in the same kind group are concurrent.
+/// Write, reduced to what its order depends on. Writes in the same kind group are concurrent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Write {
     /// Creation or update, deletion, or a patch of finalizers.
@@ -119,7 +118,7 @@ pub fn order_writes(entries: &[ExecutedWrite]) -> Vec<Write> {
             Verb::Apply | Verb::Create | Verb::Update => "apply",
         };
         let write = Write { verb: what, kind: entry.kind.clone(), object: entry.object.clone() };
-        // A repeated apply, or one that follows the operation's own creation, doesn't change anything.
+        // A repeated apply, or one after the operation's own creation, doesn't change anything.
         let repeated = what == "apply"
             && writes.iter().any(|earlier| {
                 ["create", "apply"].contains(&earlier.verb)

@@ -1,7 +1,7 @@
 //! Crashes at every point. Each golden operation runs once per crash point, and again with a second crash
-//! during the recovery. The quick form uses every eighth point. The cluster must have received the same
-//! writes in the same order. Every hook must be created exactly once, no object may be deleted twice, and the
-//! operation must end in the same way.
+//! during the recovery. The quick form uses every eighth point. The cluster must receive the same writes in
+//! the same order. Every hook must be created exactly once, no object may be deleted twice, and the operation
+//! must end the same way.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn run_and_check(
                 if let Some(known) = &known {
                     inventory_is_complete(&world.cluster, application, known);
                 }
-                // Crashes must not cause gaps or repetitions in the numbers of events.
+                // Crashes must not cause gaps or repetitions in the event numbers.
                 let told_wrongly = world.find_event_error(operation);
                 wrong.extend(
                     check(&world, operation)
@@ -84,7 +84,7 @@ fn difference(expected: &Witness, found: &Witness) -> Option<String> {
     None
 }
 
-/// Interval of crash points at which the recovery also crashes, in the quick form.
+/// Interval of crash points with a crash during the recovery too, in the quick form.
 const QUICK_RECOVERY_INTERVAL: u64 = 8;
 
 /// Runs a golden operation with a crash at every point. Returns the number of crashes, and the errors.
@@ -167,7 +167,7 @@ fn find_claim_violation(world: &World, operation: OperationId) -> Option<String>
 }
 
 /// Reduces a witness to the operation's own writes and to objects that aren't being deleted, because
-/// controllers keep running while the claim is released.
+/// controllers keep running during the release of the claim.
 fn settled_witness(mut witness: Witness) -> Witness {
     witness.objects.retain(|_, object| {
         let text = object.to_string();
@@ -208,7 +208,7 @@ fn a_crash_at_any_point_keeps_the_claim() {
     report_failures(tried, &wrong);
 }
 
-/// Runs a scenario whose operation executes a stored plan. `meddle` is a sync that runs concurrently.
+/// Runs a scenario with a stored plan. `meddle` is a concurrent sync.
 fn run_stored_plan(scenario: &Scenario, deaths: &[u64], meddle: Option<&SyncSpec>) -> StoredPlanRun {
     let mut world = World::new(SimConfig::default());
     for sync in &scenario.setup_syncs {
@@ -399,7 +399,7 @@ fn a_crash_at_any_point_of_a_chain_changes_nothing() {
 }
 
 /// A shutdown must not be reported as the end of the running operation, because the next process continues
-/// the operation.
+/// it.
 #[test]
 fn a_chain_continues_after_a_clean_shutdown() {
     let syncs = with_ids([sync_named("hooks"), sync_named("waves")]);

@@ -1,4 +1,4 @@
-//! The golden operations without crashes. Each operation must end as declared.
+//! The golden operations without crashes. Each must end as declared.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use tidegate_cluster::sim::SimConfig;
@@ -22,8 +22,8 @@ fn every_golden_operation_ends_as_expected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Checks in the audit log that the hook is created twice: before and after the object that is between its
-/// two phases.
+/// Checks in the audit log that the hook is created twice: before and after the object between its two
+/// phases.
 #[test]
 fn a_hook_is_created_once_in_each_of_its_phases() {
     for (name, hook, between) in [
@@ -45,7 +45,7 @@ fn a_hook_is_created_once_in_each_of_its_phases() {
     }
 }
 
-/// The repair of a damaged log drops the states of operations. All events exist, but the summary contains the
+/// The repair of a damaged log drops the states of operations. All events exist, but the summary has the
 /// phase Running.
 #[test]
 fn a_finished_operation_marked_as_open_is_corrected_on_resume() {

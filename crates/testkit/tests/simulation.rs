@@ -1,7 +1,6 @@
 //! Randomized simulation with hundreds of seeds, or a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs
 //! N seeds, and `TIDEGATE_SIM_SEED=S` runs a single seed and prints every step. `TIDEGATE_RIVAL_SEEDS` and
-//! `TIDEGATE_RIVAL_SEED` have the same effect for operations of the same application from several state
-//! directories.
+//! `TIDEGATE_RIVAL_SEED` do the same for operations of the same application from several state directories.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeMap;

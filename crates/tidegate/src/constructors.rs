@@ -28,7 +28,7 @@ pub fn simulated_cluster() -> Arc<SimCluster> {
     Arc::new(SimCluster::in_memory(SimConfig::default(), system_clock()))
 }
 
-/// Opens a simulated cluster that keeps its objects in a folder, creating the folder if necessary.
+/// Opens a simulated cluster with its objects in a folder, creating the folder if necessary.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A program that depends only on this crate and resumes an operation after a restart.
+//! Program that depends only on this crate and resumes an operation after a restart.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests may panic")]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Requests for an ApplicationSet, and the responses. Both are sent through the control socket and over HTTP,
-//! so their JSON names are stable.
+//! Requests for an ApplicationSet and their responses. Both travel over the control socket and HTTP, so their
+//! JSON names are stable.
 
 use std::collections::BTreeMap;
 

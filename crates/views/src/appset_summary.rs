@@ -80,8 +80,8 @@ impl AppSetSummary {
     }
 }
 
-/// Describes what an Application is waiting for in its ApplicationSet's progressive sync. `current` is the
-/// condition that the current step is waiting for.
+/// Describes an Application's wait in its ApplicationSet's progressive sync. `current` is the condition that
+/// the current step waits for.
 pub fn describe_awaited(
     set: &ApplicationSet,
     current: Option<StepWait>,

@@ -1,4 +1,4 @@
-//! Documents that describe events emitted by an operation. Their format is a stable interface, described in
+//! Documents for the events of an operation. Their format is a stable interface, described in
 //! `docs/reference/json-output.md`, and uses the same names as `ops log`.
 
 use schemars::JsonSchema;
@@ -95,7 +95,6 @@ fn event_object(what: &EventKind) -> Option<&ObjectKey> {
     }
 }
 
-/// Describes the event in human-readable form.
 fn describe_event(what: &EventKind) -> String {
     match what {
         EventKind::Accepted => "accepted".to_owned(),

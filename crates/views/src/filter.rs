@@ -5,7 +5,7 @@ use tidegate_model::{OperationOutcome, Requester, Timestamp};
 
 use super::SummaryDocument;
 
-/// Conditions that an operation must satisfy. All conditions must match. An unknown property never matches.
+/// Conditions for operations. All of them must match. An unknown property never matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Outcomes to include; empty for all outcomes.
@@ -24,8 +24,7 @@ impl Filter {
     /// Returns true if an operation satisfies the filter.
     pub fn matches(&self, one: &SummaryDocument) -> bool {
         let Self { outcomes, since, until, revision, requester } = self;
-        // An operation with several sources has several revisions, and a match with any of them is
-        // sufficient.
+        // An operation with several sources has several revisions. A match with any of them is enough.
         let begins_like = |wanted: &String| {
             one.revision.as_ref().is_some_and(|is| {
                 is.starts_with(wanted.as_str())

@@ -88,7 +88,7 @@ pub struct OperationDocument<'a> {
     /// The operation. Its fields are included directly in the document.
     #[serde(flatten)]
     pub operation: &'a OperationView,
-    /// Last output of failed hooks' containers in each attempt. `None` if there was only one attempt or if
+    /// Final output from the containers of failed hooks, per attempt. `None` if there was only one attempt or
     /// only the status is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<Vec<record::AttemptLog>>,
@@ -188,7 +188,7 @@ impl ExplanationDocument {
         }
     }
 
-    /// Adds a description of the successor that is waiting for this operation to finish.
+    /// Adds a description of the successor that is waiting for this operation.
     #[must_use]
     pub fn with_waiting(mut self, waiting: Option<String>) -> Self {
         if let Some(text) = &waiting {
@@ -199,14 +199,14 @@ impl ExplanationDocument {
         self
     }
 
-    /// Returns true if the operation hasn't finished but no process is running it.
+    /// Returns true if the operation is unfinished but no process is running it.
     pub fn is_unattended(&self) -> bool {
         self.is_running == Some(false) && !self.phase.is_completed()
     }
 }
 
 impl SummaryDocument {
-    /// Returns the message to show to users.
+    /// Returns the message shown to users.
     pub fn message(&self) -> String {
         match &self.unknown_kind {
             Some(kind) => format!("unknown record kind {kind}; the record is left unchanged"),
@@ -214,7 +214,7 @@ impl SummaryDocument {
         }
     }
 
-    /// Returns true if the operation hasn't finished but no process is running it.
+    /// Returns true if the operation is unfinished but no process is running it.
     pub fn is_unattended(&self) -> bool {
         self.is_running == Some(false) && self.phase.is_some_and(|phase| !phase.is_completed())
     }

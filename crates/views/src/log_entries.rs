@@ -1,5 +1,5 @@
-//! An operation's recorded events, as shown by `ops log` and the API. The documents are a stable interface,
-//! described in `docs/reference/json-output.md`, and don't depend on internal names.
+//! Recorded events of an operation, as shown by `ops log` and the API. The documents are a stable interface,
+//! described in `docs/reference/json-output.md`, and independent of internal names.
 
 pub(super) mod details;
 
@@ -75,15 +75,14 @@ pub fn documents(first: u64, events: &[OperationEvent]) -> Vec<LogEntryDocument<
         .collect()
 }
 
-/// Describes the event in human-readable form.
 fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     let name = |task: &TaskId| object_name(*task, plan);
     match event {
         OperationEvent::Accepted { request, .. } => {
             let what = match request.deletion {
-                None => "accepted for",
+                None => "accepted: sync of",
                 Some(cascade) if cascade.deletes_objects() => "accepted: deletion of",
-                Some(_) => "accepted: deletion without objects of",
+                Some(_) => "accepted: deletion that keeps the objects of",
             };
             let Requester { name: by, reason } = Requester::from_operation(&request.initiated_by);
             let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -152,11 +151,11 @@ fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     }
 }
 
-/// Describes a stored plan, such as `executes plan 3f2a9c41d07b of 2026-11-25T10:00:00Z, approved by ann`.
+/// Describes a stored plan, such as `executes plan 3f2a9c41d07b, created at 2026-11-25T10:00:00Z, approved by ann`.
 pub(super) fn describe_stored_plan(plan: &StoredPlanRef) -> String {
     let approvals = plan.approvals.iter().map(|approval| format!(", {}", approval.describe()));
     let (hash, made_at) = (plan.hash.short(), plan.made_at);
-    format!("executes plan {hash} of {made_at}{}", approvals.collect::<String>())
+    format!("executes plan {hash}, created at {made_at}{}", approvals.collect::<String>())
 }
 
 /// Describes a decision about a task, such as `ann skips Deployment shop/api: the database is unreachable`.
@@ -171,7 +170,7 @@ pub(super) fn describe_override(name: &str, what: Override, by: &str, reason: &s
 
 fn describe_claim(news: &ClaimEvent) -> String {
     match news {
-        ClaimEvent::Held { place, epoch } => format!("holds the claim: {place}, holder {epoch}"),
+        ClaimEvent::Held { place, epoch } => format!("holds the claim: {place}, holder number {epoch}"),
         ClaimEvent::Taken { holder, at_work: true } => format!("waits for {holder}, which holds the claim"),
         ClaimEvent::Taken { holder, at_work: false } => {
             format!("{holder} holds the claim, or held it when it stopped")
@@ -183,7 +182,7 @@ fn describe_claim(news: &ClaimEvent) -> String {
     }
 }
 
-/// Describes an event about an individual task, in the same way as [`describe_event`].
+/// Describes an event about a single task, like [`describe_event`].
 fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     let name = |task: &TaskId| object_name(*task, plan);
     match event {
@@ -214,7 +213,7 @@ fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
         OperationEvent::Applied { task, message, .. } => with_message(&name(task), "applied", message),
         OperationEvent::RunnerStarted { task, .. } => format!("{}: passed to its runner", name(task)),
         OperationEvent::HealthChanged { task, health, fresh, .. } => {
-            let stale = if *fresh { "" } else { " (possibly of an older spec)" };
+            let stale = if *fresh { "" } else { " (may reflect an older spec)" };
             with_message(&name(task), &format!("{:?}{stale}", health.status), &health.message)
         }
         OperationEvent::TaskCompleted { task, phase, message, .. }
@@ -250,8 +249,8 @@ fn with_message(who: &str, what: &str, message: &str) -> String {
     if message.is_empty() { format!("{who}: {what}") } else { format!("{who}: {what}: {message}") }
 }
 
-/// Returns the name of a task's object. Adds the phase if the object is a hook, because a hook may run in
-/// several phases.
+/// Returns the name of a task's object. Includes the phase of a hook, because a hook may run in several
+/// phases.
 fn object_name_in_phase(id: TaskId, plan: Option<&Plan>) -> String {
     match plan.and_then(|plan| plan.task(id)).filter(|task| task.is_hook()) {
         Some(task) => format!("{} hook {}", task.phase, task.key()),

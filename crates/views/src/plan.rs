@@ -89,7 +89,7 @@ pub fn stored_plan_document<'a>(line: &'a PlanSummary, plan: &'a Plan) -> Stored
 
 /// Returns the document for a plan.
 ///
-/// Waves have the numbers that users see. `judges` contains the sources of the health rules for the tasks'
+/// Waves have the numbers shown to users. `judges` contains the sources of the health rules for the tasks'
 /// objects, in task order.
 pub fn plan_document<'a>(
     plan: &'a Plan,

@@ -1,5 +1,4 @@
-//! Requests and replies. Their JSON names are stable, because processes running different versions of
-//! Tidegate may communicate.
+//! Requests and replies. Their JSON names are stable, because different versions of Tidegate may communicate.
 
 use serde::{Deserialize, Serialize};
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
@@ -20,10 +19,10 @@ use crate::{ExplanationDocument, SummaryDocument};
 
 /// Maximum size of a request in bytes. Replies may be larger, because they contain whole operations.
 pub const REQUEST_BYTES_MAX: u64 = 256 << 10;
-/// Maximum size of a reply, in bytes. Larger replies are treated as errors.
+/// Maximum size of a reply in bytes. Larger replies are treated as errors.
 pub const REPLY_BYTES_MAX: u64 = 1 << 30;
-/// Maximum size in bytes of a reply with one line of hook output. In JSON, a single character may take up six
-/// bytes.
+/// Maximum size in bytes of a reply with one line of hook output. A character can take up to six bytes in
+/// JSON.
 pub const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// A request.
@@ -60,7 +59,7 @@ pub enum Request {
         operation: OperationId,
         /// Only events after this sequence number.
         after: u64,
-        /// Waits for a limited time if there are no events yet.
+        /// Waits for a limited time if there are no events.
         #[serde(default)]
         wait: bool,
     },
@@ -69,9 +68,9 @@ pub enum Request {
         /// The operation.
         operation: OperationId,
     },
-    /// Gets the rollouts and deletions of one ApplicationSet or of all ApplicationSets.
+    /// Gets the rollouts and deletions of one or all ApplicationSets.
     Runs {
-        /// Name of the ApplicationSet, or `NAMESPACE/NAME`. The ApplicationSet may no longer exist.
+        /// Name of the ApplicationSet, or `NAMESPACE/NAME`. It may already be deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         set: Option<String>,
     },
@@ -85,7 +84,7 @@ pub enum Request {
         /// The run.
         id: StreamId,
     },
-    /// User request that acts on an operation.
+    /// Requests an action on an operation.
     RequestOperationAction {
         /// The operation.
         operation: OperationId,
@@ -94,7 +93,7 @@ pub enum Request {
         /// Requested action.
         action: OperationAction,
     },
-    /// Gets the managed Applications: all of them, or those that match the name.
+    /// Gets all managed Applications, or those with a matching name.
     Applications {
         /// Name of an Application, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,15 +162,15 @@ pub enum Request {
         #[serde(default)]
         reason: String,
     },
-    /// Previews the changes that syncing an Application would make.
+    /// Previews the changes that a sync of an Application would make.
     DiffApplication {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
         /// Branch, tag or commit to use instead of the Application's revision.
         #[serde(default)]
         revision: Option<String>,
-        /// Revisions for an Application with several sources, one per source. For an empty string, the
-        /// source's own revision is used.
+        /// Revisions for an Application with several sources, one per source. An empty string stands for the
+        /// source's own revision.
         #[serde(default)]
         revisions: Vec<String>,
     },
@@ -188,7 +187,7 @@ pub enum Request {
         #[serde(default)]
         hard: bool,
     },
-    /// Gets the managed ApplicationSets: all of them, or those that match the name.
+    /// Gets all managed ApplicationSets, or those with a matching name.
     ApplicationSets {
         /// Name of an ApplicationSet, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,7 +203,7 @@ pub enum Request {
         /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
     },
-    /// User request that acts on an ApplicationSet's rollout or deletion.
+    /// Requests an action on an ApplicationSet's rollout or deletion.
     RequestAppSetAction {
         /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
@@ -236,7 +235,7 @@ pub enum Request {
         #[serde(default)]
         reason: String,
     },
-    /// Gets the stored plans of one Application or of all Applications.
+    /// Gets the stored plans of one or all Applications.
     Plans {
         /// Application name, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,7 +287,7 @@ pub enum Request {
         name: String,
         /// Hash of the plan, or a prefix of the hash.
         hash: String,
-        /// Allows fields outside the plan to have changed since the plan was created.
+        /// Tolerates changes to fields outside the plan since its creation.
         #[serde(default)]
         allow_drift: bool,
         /// Requester. Always set from the socket peer.
@@ -306,12 +305,12 @@ pub enum Request {
 }
 
 impl Request {
-    /// Returns a request for unfinished operations. The request can also be used to detect a running process.
+    /// Returns a request for unfinished operations, which also serves to detect a running process.
     pub fn unfinished_operations() -> Self {
         Self::List { app: None, open: true }
     }
 
-    /// Sets the requester to `user`, replacing any requester in the request.
+    /// Sets the requester to `user`, replacing any existing one.
     pub fn with_requester(mut self, user: String) -> Self {
         match &mut self {
             Self::RequestOperationAction { by, .. }
@@ -333,7 +332,7 @@ impl Request {
     }
 }
 
-/// User request that acts on an operation.
+/// Action on an operation, requested by a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum OperationAction {
@@ -368,11 +367,11 @@ pub enum OperationAction {
         /// Reason; may be empty.
         reason: String,
     },
-    /// Skips, marks as done, or retries a task or all unfinished tasks in a wave.
+    /// Skips, marks as done or retries a task, or all unfinished tasks in a wave.
     Override {
         /// Decision for the task or wave.
         what: Override,
-        /// Task or wave to which the decision applies.
+        /// Task or wave to apply the decision to.
         scope: Scope,
         /// Reason; may be empty only for a retry.
         reason: String,
@@ -380,7 +379,7 @@ pub enum OperationAction {
 }
 
 impl OperationAction {
-    /// Converts the reason to the form in which it is recorded.
+    /// Converts the reason to its recorded form.
     pub fn with_reason_line(mut self) -> Self {
         let (Self::Terminate { reason }
         | Self::Pause { reason }
@@ -405,8 +404,8 @@ pub enum Reply {
     Facts {
         /// Events, in order.
         facts: Vec<OperationEvent>,
-        /// Sequence number of the first event. If there are no events, this is the next sequence number. The
-        /// number is greater than 1 if older events were compacted.
+        /// Sequence number of the first event, or the next sequence number if there are no events. Greater
+        /// than 1 if older events were compacted.
         #[serde(default = "first_of_all")]
         first: u64,
         /// Description of the damage to the operation's log, if any.
@@ -431,7 +430,7 @@ pub enum Reply {
     Differences {
         /// Objects, in sync order. Secret values are masked.
         objects: Vec<ObjectDifference>,
-        /// Warnings that were found during the comparison.
+        /// Warnings found during the comparison.
         findings: Vec<Warning>,
     },
     /// Reply to [`Request::ApplicationSets`].
@@ -440,7 +439,7 @@ pub enum Reply {
         sets: Vec<ApplicationSet>,
         /// Problems with unreadable ApplicationSets.
         problems: Vec<String>,
-        /// Options that apply to all ApplicationSets. Missing in replies from older versions of Tidegate.
+        /// Options for all ApplicationSets. Missing in replies from older versions of Tidegate.
         #[serde(default)]
         options: AppSetRuleOptions,
     },
@@ -481,11 +480,11 @@ pub enum Reply {
 pub struct EventPage {
     /// Events, in order.
     pub events: Vec<Event>,
-    /// Explanation, if events were missed.
+    /// Explanation of missed events, if any.
     pub missed: Option<String>,
-    /// Sequence number after which to continue.
+    /// Sequence number to continue after.
     pub last: u64,
-    /// True if the operation won't emit any more events.
+    /// True if the operation won't emit more events.
     pub is_over: bool,
     /// True if a process is running the operation. `None` if this can't be determined.
     pub is_running: Option<bool>,

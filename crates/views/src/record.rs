@@ -1,5 +1,5 @@
-//! Complete record of an operation, to attach to an incident or a change request. The record is available as
-//! JSON for programs and as a self-contained HTML page for human readers.
+//! Complete record of an operation, to attach to an incident or a change request: JSON for programs, or a
+//! self-contained HTML page for people.
 
 mod logs;
 pub(super) mod markup;
@@ -22,7 +22,7 @@ use crate::protocol::OperationDetails;
 
 pub use logs::{AttemptLog, hook_logs as attempt_logs};
 
-/// Document type in the `record` field. Readers use this type to choose a parser.
+/// Document type in the `record` field, which readers use to choose a parser.
 const RECORD_TYPE: &str = "tidegate.dev/operation/v1";
 
 /// An operation, with all its recorded events.
@@ -32,7 +32,7 @@ pub struct Record {
     pub details: OperationDetails,
     /// Recorded events, in order.
     pub events: Vec<OperationEvent>,
-    /// Sequence number of the first event. It is greater than 1 if older events were compacted.
+    /// Sequence number of the first event. Greater than 1 if older events were compacted.
     pub first_sequence: u64,
     /// Description of the damage to the log, if any.
     pub damage: Option<String>,
@@ -95,8 +95,7 @@ impl Record {
         }
     }
 
-    /// Returns the page for human readers. The page is HTML without scripts or links, and doesn't load
-    /// anything.
+    /// Returns the HTML page for people, which has no scripts or links and doesn't load anything.
     pub fn render_page(&self) -> String {
         page::render_page(self)
     }

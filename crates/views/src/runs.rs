@@ -20,7 +20,7 @@ pub use page::{NO_STEP, describe_approval, describe_step_number, describe_step_s
 pub use run_events::RunEvent;
 pub use waits::WaitSpan;
 
-/// Document type in the `record` field. Readers use it to choose a parser.
+/// Document type in the `record` field, which readers use to choose a parser.
 const RECORD: &str = "tidegate.dev/run/v1";
 
 /// Kind of a run of an ApplicationSet.
@@ -34,7 +34,7 @@ pub enum RunKind {
 }
 
 impl RunKind {
-    /// Returns the word to use in lists.
+    /// Returns the word used in lists.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rollout => "rollout",
@@ -143,7 +143,7 @@ pub struct RunRecord<'a> {
 }
 
 impl RunDetails {
-    /// Returns true if the details were compacted, so that only the summary remains.
+    /// Returns true if the details were compacted, leaving only the summary.
     pub fn is_compacted(&self) -> bool {
         self.rollout.is_none() && self.deletion.is_none() && self.line.damage.is_none()
     }
@@ -162,8 +162,7 @@ impl RunWithEvents {
         }
     }
 
-    /// Returns the page for human readers. The page is HTML without scripts or links, and doesn't load
-    /// anything.
+    /// Returns the HTML page for people, which has no scripts or links and doesn't load anything.
     pub fn render_page(&self, at: Timestamp) -> String {
         page::render_page(self, at)
     }
@@ -235,7 +234,7 @@ impl RunSummary {
         }
     }
 
-    /// Adds the recorded requester and reason if the summary doesn't contain them.
+    /// Adds the recorded requester and reason if the summary lacks them.
     fn with_recorded_requester(self, recorded: Option<(&String, &Option<String>)>) -> Self {
         match recorded {
             Some((by, reason)) if self.by.is_none() => {
@@ -245,13 +244,12 @@ impl RunSummary {
         }
     }
 
-    /// Formats the Applications' progress: `11 of 12`, or `11 of 12, 1 skipped` if Applications were skipped.
+    /// Formats the Applications' progress, such as `11 of 12`, or `11 of 12, 1 skipped`.
     pub fn progress(&self) -> String {
         self.describe_progress("")
     }
 
-    /// Formats the progress, with a word that describes finished Applications, such as `11 of 12 Healthy, 1
-    /// skipped`.
+    /// Formats the progress with a word for finished Applications, such as `11 of 12 Healthy, 1 skipped`.
     fn describe_progress(&self, what: &str) -> String {
         let Self { done, applications, .. } = self;
         let skipped = self.skipped.filter(|skipped| *skipped > 0);
@@ -262,7 +260,7 @@ impl RunSummary {
 
 impl RunWithEvents {
     /// Builds a rollout from its events. `first` is the sequence number of the first event. `state` also
-    /// reflects compacted events. `end_of` returns a stopped operation's outcome, if it is available.
+    /// reflects compacted events. `end_of` returns a stopped operation's outcome, if available.
     pub fn from_rollout(
         line: RunSummary,
         (first, events): (u64, &[progressive::Event]),
@@ -293,7 +291,7 @@ impl RunWithEvents {
         Self { run, facts: documents }
     }
 
-    /// Builds a deletion from its events, in the same way as [`Self::from_rollout`] builds a rollout.
+    /// Builds a deletion from its events, like [`Self::from_rollout`].
     pub fn from_deletion(
         line: RunSummary,
         (first, events): (u64, &[teardown::Event]),
@@ -316,7 +314,7 @@ impl RunWithEvents {
         Self { run, facts: documents }
     }
 
-    /// Builds a run whose events were compacted or are unreadable from its summary.
+    /// Builds a run from its summary, for a run with compacted or unreadable events.
     pub fn from_summary(line: RunSummary, compacted: u64) -> Self {
         let run = RunDetails {
             line,
@@ -331,7 +329,7 @@ impl RunWithEvents {
     }
 }
 
-/// Returns the decisions that users made. Omits the request that started the run, which is in the summary.
+/// Returns users' decisions. Omits the request that started the run, which is in the summary.
 fn decisions(events: &[RunEvent]) -> Vec<RunEvent> {
     events
         .iter()

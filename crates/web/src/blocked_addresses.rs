@@ -7,10 +7,10 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tidegate_model::Host;
 use tower::util::BoxCloneSyncService;
 
-/// Reason why a link-local address is blocked. Also serves to recognize this error inside a connection error.
+/// Reason for blocking a link-local address. Also identifies this error inside a connection error.
 pub const LINK_LOCAL_REASON: &str =
     "its host is a link-local or cloud metadata address; such addresses are blocked";
-/// Reason why a loopback address is blocked. Also serves to recognize this error.
+/// Reason for blocking a loopback address. Also identifies this error.
 pub const LOOPBACK_REASON: &str =
     "its host is a loopback address; such addresses are blocked for URLs in manifests";
 
@@ -30,10 +30,10 @@ pub struct BlockedAddresses {
 }
 
 impl BlockedAddresses {
-    /// Blocks only link-local addresses.
+    /// Link-local addresses only.
     pub const LINK_LOCAL: Self = Self { link_local: true, loopback: false };
 
-    /// Returns the reason why an address is blocked, or `None` if it isn't.
+    /// Returns the reason an address is blocked, or `None` if it isn't.
     pub fn blocked_reason(self, address: IpAddr) -> Option<&'static str> {
         match () {
             () if self.link_local && is_link_local(address) => Some(LINK_LOCAL_REASON),
@@ -42,15 +42,15 @@ impl BlockedAddresses {
         }
     }
 
-    /// Returns the reason why a host is blocked, if it is an IP address. Names are checked when they are
+    /// Returns the reason a host is blocked, if it is an IP address. Names are checked when they are
     /// resolved.
     pub fn blocked_host_reason(self, host: &str) -> Option<&'static str> {
         self.blocked_reason(parse_ip_host(host)?)
     }
 }
 
-/// Parses a host that is an IP address in any notation, including those such as `127.1` that proxies and the
-/// C library accept.
+/// Parses a host that is an IP address in any notation that proxies and the C library accept, such as
+/// `127.1`.
 fn parse_ip_host(host: &str) -> Option<IpAddr> {
     Host::parse(host).ip()
 }
@@ -73,7 +73,7 @@ fn is_link_local(address: IpAddr) -> bool {
         // Some clouds run metadata services at other addresses.
         IpAddr::V4(four) => four.is_link_local() || CLOUD_METADATA.contains(&four.octets()),
         IpAddr::V6(six) => {
-            // This is a cloud's metadata service at a unique local address.
+            // A cloud's metadata service at a unique local address.
             const KEPT: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
             six.is_unicast_link_local()
                 || six == KEPT
@@ -96,7 +96,7 @@ fn is_loopback(address: IpAddr) -> bool {
 pub(crate) fn blocking_resolver(barred: BlockedAddresses) -> Resolver {
     Resolver::new(tower::service_fn(move |name: Name| async move {
         let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-        // An attacker may control the name, so a single blocked address is enough to reject it.
+        // An attacker may control the name, so one blocked address is enough to reject it.
         match found.iter().find_map(|address| barred.blocked_reason(address.ip())) {
             Some(reason) => Err(io::Error::other(reason)),
             None => Ok(found.into_iter()),

@@ -38,7 +38,7 @@ pub fn direct_transport(tcp: HttpConnector<Resolver>) -> Transport {
     Transport::new(tcp.map_err(ConnectionError::from))
 }
 
-/// Creates a client. The client doesn't retry requests.
+/// Creates a client that doesn't retry requests.
 pub fn create_client(tls: &Tls, way: Transport) -> Client {
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls.as_ref().clone());
     let connector = connector.https_or_http().enable_http1().wrap_connector(way);

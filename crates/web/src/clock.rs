@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A clock. By default, returns the system time.
+/// A clock, by default the system's.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
 
@@ -21,7 +21,7 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// Creates a clock from a function that returns the number of seconds since 1970.
+    /// Creates a clock from a function that returns seconds since 1970.
     pub fn new(says: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(says))
     }

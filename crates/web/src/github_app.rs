@@ -1,8 +1,8 @@
-//! GitHub Apps that are configured in Secrets:
+//! GitHub Apps configured in Secrets:
 //! <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
 //!
-//! An App authenticates with a token that it signs itself. With this token, it requests another token for an
-//! installation, which grants access to repositories.
+//! An App authenticates with a token that it signs itself, and uses it to request a token for an
+//! installation. The latter grants access to repositories.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::is_local_host;
 use crate::signing::{RsaKey, SigningError};
 use crate::token_cache::ExpiringToken;
 
-/// Address of the public API.
+/// URL of the public API.
 const PUBLIC_API: &str = "https://api.github.com";
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 4 << 10;
 
-/// A GitHub App, with the address of its API. Its `Debug` output doesn't contain its key.
+/// A GitHub App and the URL of its API. Its `Debug` output doesn't contain its key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GithubApp {
     id: u64,
@@ -28,7 +28,7 @@ pub struct GithubApp {
     base: Option<String>,
 }
 
-/// Secret fields for a GitHub App, as in Argo CD: App ID, installation ID, private key, and address of an
+/// Secret fields for a GitHub App, as in Argo CD: App ID, installation ID, private key, and URL of an
 /// Enterprise API.
 pub const GITHUB_APP_FIELDS: [&str; 4] =
     ["githubAppID", "githubAppInstallationID", "githubAppPrivateKey", "githubAppEnterpriseBaseUrl"];
@@ -45,8 +45,8 @@ impl GithubApp {
     ///
     /// # Errors
     ///
-    /// Returns an error if a field is missing or invalid. The message is a phrase that the caller puts after
-    /// the Secret's name. It doesn't contain values.
+    /// Returns an error if a field is missing or invalid. The message is a phrase to follow the Secret's
+    /// name, and contains no values.
     pub fn new<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [id, installation, key, base] = GITHUB_APP_FIELDS.map(text);
         let number = |name: &str, text: &str| match text.trim().parse::<u64>() {
@@ -84,17 +84,17 @@ impl GithubApp {
         self.id
     }
 
-    /// Returns the address of the API, without a trailing slash.
+    /// Returns the API URL, without a trailing slash.
     pub fn base(&self) -> &str {
         self.configured_base().unwrap_or(PUBLIC_API)
     }
 
-    /// Returns the API address, if the Secret contains one.
+    /// Returns the API URL in the Secret, if any.
     pub fn configured_base(&self) -> Option<&str> {
         self.base.as_deref()
     }
 
-    /// Returns the installation ID, if the Secret contains one.
+    /// Returns the installation ID in the Secret, if any.
     pub fn installation(&self) -> Option<u64> {
         self.installation
     }
@@ -115,8 +115,8 @@ impl GithubApp {
         format!("/app/installations/{installation}/access_tokens")
     }
 
-    /// Returns the two paths at which an owner's installation can be looked up: as an organization, and as a
-    /// user. Returns `None` if the name is invalid.
+    /// Returns the two paths for looking up an owner's installation: as an organization, and as a user.
+    /// Returns `None` if the name is invalid.
     pub fn installation_paths(owner: &str) -> Option<[String; 2]> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
         let is_one = !owner.is_empty() && owner.chars().all(is_name) && !owner.starts_with('.');
@@ -137,13 +137,13 @@ impl GithubApp {
     }
 }
 
-/// Returns true if a text can be a token, that is, if it is a valid header value.
+/// Returns true if a text can be a token, i.e. is a valid header value.
 pub fn is_token(text: &str) -> bool {
     (1..=TOKEN_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic())
 }
 
-/// Returns true if secrets may be sent to an address. The connection must be encrypted or stay on this
-/// machine, and the address must not contain credentials, a query or a fragment.
+/// Returns true if secrets may be sent to a URL. The connection must be encrypted or stay on this machine,
+/// and the URL must not contain credentials, a query or a fragment.
 pub fn can_send_secrets_to(address: &str) -> bool {
     let Ok(uri) = address.parse::<Uri>() else { return false };
     let names_somebody = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));

@@ -10,7 +10,7 @@ use jiff::fmt::rfc2822;
 const REMAINING_HEADERS: [(&str, &str); 2] =
     [("x-ratelimit-remaining", "x-ratelimit-reset"), ("ratelimit-remaining", "ratelimit-reset")];
 
-/// A wait that a server requests.
+/// A wait requested by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedWait {
     /// A known duration.

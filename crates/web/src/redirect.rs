@@ -3,7 +3,7 @@
 use http::Uri;
 use tidegate_model::{Host, default_port};
 
-/// Reason why a redirect isn't followed.
+/// Reason a redirect isn't followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
     /// The target isn't a server URL, or it contains credentials.

@@ -16,7 +16,7 @@ const BACKDATED_SECONDS: u64 = 60;
 /// Lifetime of a token in seconds. GitHub accepts at most ten minutes, and Google an hour.
 const VALID_SECONDS: u64 = 10 * 60;
 
-/// Reason why signing failed. The message never contains parts of a key.
+/// Reason signing failed. The message never contains parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningError {
     /// The text isn't a key.
@@ -48,8 +48,8 @@ impl RsaKey {
         key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]).map(Self).ok_or(SigningError::InvalidKey)
     }
 
-    /// Returns a token with `claims`, signed with RS256 at the given time in seconds since 1970 and valid for
-    /// ten minutes. `key_id` identifies the key among its owner's keys.
+    /// Returns a token with `claims`, signed with RS256 and backdated by a minute from `now`, in seconds since
+    /// 1970. It is valid for ten minutes. `key_id` identifies the key among its owner's keys.
     ///
     /// # Errors
     ///

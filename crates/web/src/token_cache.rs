@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Safety margin before a token expires, in seconds. It must still be valid when it reaches the server.
+/// Safety margin before a token expires, in seconds. The token must still be valid when it reaches the
+/// server.
 const EXPIRY_MARGIN: u64 = 5 * 60;
 
 /// A token with its expiration time. Its `Debug` output doesn't contain the token.
@@ -13,7 +14,7 @@ const EXPIRY_MARGIN: u64 = 5 * 60;
 pub struct ExpiringToken {
     /// The token.
     pub token: String,
-    /// Unix time at which the token expires. Tokens without one are used only once.
+    /// Unix time when the token expires. Tokens without one are used only once.
     pub expires_at: Option<u64>,
 }
 
@@ -23,7 +24,7 @@ impl fmt::Debug for ExpiringToken {
     }
 }
 
-/// Reason why a token couldn't be obtained.
+/// Reason a token couldn't be obtained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenFailure<E> {
     /// The error.
@@ -65,7 +66,7 @@ impl<E> TokenSlot<E> {
     }
 }
 
-/// Cache of tokens by key. Each is kept until shortly before it expires.
+/// Cache of tokens by key, each kept until shortly before it expires.
 pub struct TokenCache<K, E> {
     slots: Mutex<BTreeMap<K, Arc<TokenSlot<E>>>>,
 }
@@ -77,13 +78,12 @@ impl<K, E> Default for TokenCache<K, E> {
 }
 
 impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
-    /// Returns the cached token. If there is no valid token, returns the result of `ask`. `now` is in seconds
-    /// since 1970. Requests for the same key run one at a time, and all waiting callers share the result or
-    /// the error.
+    /// Returns the cached token, or the result of `ask` if none is valid. `now` is in seconds since 1970.
+    /// Requests for the same key run one at a time, and all waiting callers share the result or the error.
     ///
     /// # Errors
     ///
-    /// Returns the error from `ask`. Returns the same error without calling `ask` until the request may be
+    /// Returns the error from `ask`, and the same error without calling `ask` until the request may be
     /// repeated.
     pub fn get_or_request(
         &self,
@@ -130,7 +130,7 @@ impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
         }
     }
 
-    /// Keeps only the keys that `is_kept` returns true for.
+    /// Keeps only the keys accepted by `is_kept`.
     pub fn retain(&self, is_kept: impl Fn(&K) -> bool) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| is_kept(key));
     }

@@ -16,7 +16,7 @@ use rustls::{
 /// Set of trusted servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedServers<'a> {
-    /// Servers with a certificate from one of the system's authorities.
+    /// Servers with a certificate from a system authority.
     System,
     /// Servers with a certificate from one of these authorities, in PEM.
     Authorities(&'a str),
@@ -27,13 +27,13 @@ pub enum TrustedServers<'a> {
 /// A client certificate and its key, both in PEM.
 #[derive(Clone, Copy)]
 pub struct ClientCertificate<'a> {
-    /// The certificate, with its chain.
+    /// The certificate and its chain.
     pub chain: &'a str,
     /// Key of the certificate.
     pub key: &'a str,
 }
 
-/// Reason why TLS can't be configured. The message never contains parts of a key.
+/// Reason TLS can't be configured. The message never contains parts of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
     /// The library rejects the configuration.
@@ -55,7 +55,7 @@ pub enum TrustError {
 /// TLS configuration.
 pub type Tls = Arc<ClientConfig>;
 
-/// The system's trusted certificates, which are read only once.
+/// The system's trusted certificates, read only once.
 #[derive(Default)]
 pub struct SystemTrust {
     system: OnceLock<Result<Tls, TrustError>>,
@@ -103,7 +103,7 @@ fn build_config(
     builder.with_client_auth_cert(chain, key).map_err(|_| TrustError::Client)
 }
 
-/// Accepts servers whose certificate is signed by one of the authorities or is itself in the list.
+/// Verifier that accepts servers with a certificate in the list or signed by one of the authorities.
 #[derive(Debug)]
 struct CustomAuthorities {
     by_signature: Arc<WebPkiServerVerifier>,
@@ -176,7 +176,7 @@ fn is_marked_as_authority(error: &rustls::Error) -> bool {
     matches!(cause.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
-/// Accepts every certificate, for `insecure` connections.
+/// Verifier that accepts every certificate, for `insecure` connections.
 #[derive(Debug)]
 struct AcceptAllVerifier(Arc<CryptoProvider>);
 
@@ -233,7 +233,7 @@ mod tests {
 
     fn verified(pem: &str, certificate: &CertificateDer<'_>, name: &'static str) -> Result<(), String> {
         let authorities = CustomAuthorities::parse_pem(pem, Arc::new(ring::default_provider())).unwrap();
-        // The time is 2026-01-01.
+        // 2026-01-01.
         let now = UnixTime::since_unix_epoch(Duration::from_secs(1_767_225_600));
         let name = ServerName::try_from(name).unwrap();
         let found = authorities.verify_server_cert(certificate, &[], &name, &[], now);

@@ -12,7 +12,7 @@ use super::{Document, Problem, resolve};
 pub(super) struct Composer<'t, 'l> {
     scanner: Scanner<'t>,
     limits: &'l Limits,
-    /// Anchored nodes, each with the number of values that it contains.
+    /// Anchored nodes, each with its number of values.
     anchors: HashMap<&'t str, (Node, usize)>,
     /// Tag handles and their prefixes.
     handles: BTreeMap<&'t str, String>,
@@ -22,12 +22,12 @@ pub(super) struct Composer<'t, 'l> {
     depth: usize,
 }
 
-/// Position of a node, which determines whether the node may be empty or a list without indentation.
+/// Position of a node. Determines if the node may be empty or a list without indentation.
 #[derive(Clone, Copy, PartialEq)]
 enum NodePosition {
     Flow,
     Block,
-    /// Value of a key in a block map. If the value is a list, it may start at the column of the key.
+    /// Value of a key in a block map. A list may start at the column of the key.
     BlockValue,
 }
 
@@ -164,8 +164,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(node)
     }
 
-    /// Reads the node after its anchor and tag, if any. `first_line` is the line that the anchor or tag
-    /// starts on.
+    /// Reads the node after its anchor and tag, if any. `first_line` is the first line of the anchor or tag.
     fn compose_content(
         &mut self,
         place: NodePosition,
@@ -221,7 +220,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(Node { line, content })
     }
 
-    /// Reads the next node. Returns an empty node if `is_end` returns true for the next token.
+    /// Reads the next node, or returns an empty one if `is_end` returns true for the next token.
     fn node_unless(&mut self, place: NodePosition, is_end: fn(&Token<'_>) -> bool) -> Result<Node, Problem> {
         // An empty node has the line of the preceding token.
         let line = self.scanner.taken_line;
@@ -302,7 +301,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(Content::List(items))
     }
 
-    /// Reads a map with a single entry that is written inside a list without braces: `[a: 1]`.
+    /// Reads a single-entry map inside a list, written without braces: `[a: 1]`.
     fn compose_pair(&mut self) -> Result<Content, Problem> {
         let is_end = |token: &Token<'_>| matches!(token, Token::FlowEntry | Token::FlowSequenceEnd);
         let is_key_end =
@@ -344,7 +343,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(Content::Map(unique_fields(entries, &mut self.duplicates)))
     }
 
-    /// Reads the value of a key. If the key has no value, returns an empty node.
+    /// Reads the value of a key, or returns an empty node if there is none.
     fn compose_value(
         &mut self,
         place: NodePosition,

@@ -6,7 +6,7 @@ pub(super) struct Cursor<'t> {
     pub offset: usize,
     /// Line number, starting at 1.
     pub line: u64,
-    /// Number of characters that precede the position on its line.
+    /// Number of characters before the position on its line.
     pub column: usize,
 }
 
@@ -20,7 +20,7 @@ impl<'t> Cursor<'t> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// Returns the byte that is `ahead` bytes after the position.
+    /// Returns the byte `ahead` bytes after the position.
     pub fn peek_byte(&self, ahead: usize) -> Option<u8> {
         self.text.as_bytes().get(self.offset.saturating_add(ahead)).copied()
     }
@@ -96,7 +96,7 @@ impl<'t> Cursor<'t> {
         self.column += 1;
     }
 
-    /// Skips characters while `wanted` returns true, and returns these characters.
+    /// Skips characters while `wanted` returns true, and returns them.
     pub fn take_while(&mut self, wanted: impl Fn(&Self) -> bool) -> &'t str {
         let from = self.offset;
         while let Some(byte) = self.peek_byte(0) {

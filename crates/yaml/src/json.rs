@@ -83,7 +83,7 @@ impl<'t, 'l> JsonReader<'t, 'l> {
         Err(self.problem(ProblemCause::TooMuch { what }))
     }
 
-    /// Skips whitespace, and returns the next byte.
+    /// Skips whitespace and returns the next byte.
     fn next_byte(&mut self) -> Option<u8> {
         let token = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
         let passed = self.rest.len() - token.len();
@@ -92,7 +92,7 @@ impl<'t, 'l> JsonReader<'t, 'l> {
         self.rest.bytes().next()
     }
 
-    /// Skips the given number of bytes, and returns them.
+    /// Skips the given number of bytes and returns them.
     fn skip_bytes(&mut self, bytes: usize) -> &'t str {
         let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.rest = rest;

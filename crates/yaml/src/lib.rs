@@ -1,7 +1,7 @@
-//! YAML and JSON, parsed in the same way as by kubectl and Argo CD. The parser is a port of libyaml, which is
-//! less strict than YAML 1.2: a quoted scalar, for example, can continue at any column. Plain scalars are
-//! resolved according to YAML 1.1. `serde_yaml` isn't suitable, because it resolves them according to YAML
-//! 1.2 and doesn't report lines.
+//! YAML and JSON, parsed like kubectl and Argo CD do. The parser is a port of libyaml, which is less strict
+//! than YAML 1.2: a quoted scalar, for example, can continue at any column. Plain scalars are resolved
+//! according to YAML 1.1. `serde_yaml` isn't suitable, because it resolves them according to YAML 1.2 and
+//! doesn't report lines.
 //!
 //! ```text
 //! text ─ Cursor ─▶ characters ─ Scanner ─▶ tokens ─ Composer ─▶ nodes with lines
@@ -34,14 +34,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns limits that exceed the largest installation manifests in use (2 MB, 100,000 values) many times
-    /// over.
+    /// Returns limits far beyond the largest installation manifests in use (2 MB, 100,000 values).
     fn default() -> Self {
         Self { nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }
 }
 
-/// Cause of a parsing problem. Each message explains how to fix the problem.
+/// Cause of a parsing problem. Each message explains how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemCause {
     /// The text isn't YAML.
@@ -75,13 +74,13 @@ pub enum ProblemCause {
     /// Aliases expand to far more values than the text contains.
     #[error("the aliases (`*name`) expand to {what}; replace the aliases with their values")]
     AliasBomb {
-        /// Limit that was exceeded.
+        /// The exceeded limit.
         what: String,
     },
     /// Another limit was exceeded, such as the number of nodes.
     #[error("too large: {what}; split the file")]
     TooMuch {
-        /// Limit that was exceeded.
+        /// The exceeded limit.
         what: String,
     },
 }

@@ -12,15 +12,14 @@ pub(super) struct Entry {
     pub is_merged: bool,
 }
 
-/// Returns the fields of a map without duplicate keys, and adds a problem to `duplicates` for each repeated
-/// key.
+/// Returns the fields of a map without duplicate keys. Adds a problem to `duplicates` for each repeated key.
 pub(super) fn unique_fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) -> Vec<(String, Node)> {
     if !entries.iter().any(|entry| entry.is_merged) {
         let entries = entries.into_iter().map(|Entry { key, line, node, .. }| (key, line, node)).collect();
         return remove_duplicates(entries, duplicates);
     }
-    // As in kubectl's parser, the last occurrence of a key takes precedence, no matter whether it was merged
-    // or written directly.
+    // As in kubectl's parser, the last occurrence of a key wins, whether merged or written directly. Only a
+    // key written directly twice keeps its first value.
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut fields: Vec<(String, Node)> = Vec::new();
     let mut own = HashMap::new();
@@ -44,8 +43,7 @@ fn duplicate_key(key: &str, first: u64, line: u64) -> Problem {
     Problem::new(line, ProblemCause::DuplicateKey { key: key.to_owned(), first, second: line })
 }
 
-/// Removes all but the first occurrence of each key, and adds a problem to `duplicates` for each removed
-/// entry.
+/// Removes all but the first occurrence of each key. Adds a problem to `duplicates` for each removed entry.
 pub(super) fn remove_duplicates(
     entries: Vec<(String, u64, Node)>,
     duplicates: &mut Vec<Problem>,

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 use tidegate_model::{TreeNode, ValueTree};
 
-/// A value, along with its line.
+/// A value and its line.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Line within the document, starting at 1.

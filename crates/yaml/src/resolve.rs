@@ -15,7 +15,7 @@ pub(super) enum Scalar {
     Text(String),
 }
 
-/// Prefix of the type names that are defined by YAML.
+/// Prefix of the type names defined by YAML.
 pub(super) const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
 /// Resolves a scalar. `tag` is the full name of its type, such as `tag:yaml.org,2002:int`.
@@ -70,8 +70,7 @@ fn parse_number(text: &str) -> Option<Scalar> {
     }
 }
 
-/// Returns true if each underscore is between two digits. Numbers that begin with a point must satisfy this
-/// rule.
+/// Returns true if each underscore is between two digits, as required in numbers that begin with a point.
 fn separates_digits(text: &str) -> bool {
     text.split('_').skip(1).all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
         && text.split('_').rev().skip(1).all(|part| part.ends_with(|c: char| c.is_ascii_digit()))
@@ -106,8 +105,8 @@ fn parse_integer(text: &str) -> Option<Scalar> {
     u64::from_str_radix(digits, radix).ok().filter(|_| unsigned).map(Scalar::Unsigned)
 }
 
-/// Parses a number with a point or an exponent. Returns `None` if the number is too large for a float, so it
-/// remains a string. The commit hash `97e83412` is an example.
+/// Parses a number with a point or an exponent. Returns `None` if it is too large for a float and thus
+/// remains a string, such as the commit hash `97e83412`.
 fn parse_float(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -140,7 +139,7 @@ pub(super) fn to_json(scalar: Scalar) -> Result<Value, ProblemCause> {
     })
 }
 
-/// Smallest float that JSON output represents with an exponent.
+/// Smallest float that JSON output writes with an exponent.
 const EXPONENT_FROM: f64 = 1e21;
 
 /// Converts a float. As in kubectl's conversion to JSON, a float without a fraction becomes an integer (`1.0`

@@ -5,8 +5,8 @@ use super::cursor::Cursor;
 use super::scanner::Scanner;
 use super::token::Token;
 
-/// Builder for the text of a scalar. The text borrows from the document until it differs from the document,
-/// for example because of an escape.
+/// Builder for the text of a scalar. The text borrows from the document until it differs, for example because
+/// of an escape.
 #[derive(Default)]
 struct TextBuilder {
     slice: (usize, usize),
@@ -28,7 +28,7 @@ impl TextBuilder {
         self.is_started = true;
     }
 
-    /// Switches to an owned string, which is necessary as soon as the text differs from the document.
+    /// Switches to an owned string, which is necessary once the text differs from the document.
     fn make_owned(&mut self, cursor: &Cursor<'_>) -> &mut String {
         let (from, to) = self.slice;
         self.owned.get_or_insert_with(|| cursor.slice(from, to).to_owned())
@@ -58,8 +58,7 @@ impl Gap {
         }
     }
 
-    /// Appends the folded line breaks. A single line break becomes a space. If there are several, the first
-    /// one is dropped.
+    /// Appends the folded line breaks. A single one becomes a space; of several, the first is dropped.
     fn fold_into(&self, text: &mut String) {
         if self.first_break != "\n" {
             text.push_str(self.first_break);
@@ -206,7 +205,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Reads the rest of an escape sequence after its backslash, and returns the character.
+    /// Reads the rest of an escape sequence after its backslash and returns the character.
     fn escape(&mut self) -> Result<char, Problem> {
         let digits = match self.cursor.peek_byte(0) {
             Some(b'x') => 2,

@@ -17,18 +17,18 @@ struct PossibleKey {
     column: usize,
 }
 
-/// Maximum length, in bytes, of a key without `?`. Such a key must also be on a single line.
+/// Maximum length of a key without `?`, in bytes. Such a key must also be on a single line.
 const KEY_LENGTH_MAX: usize = 1024;
 
-/// A scanner that makes the same decisions about indentation and keys as libyaml, because kubectl's parser is
-/// a port of libyaml.
+/// Scanner that makes the same decisions about indentation and keys as libyaml. kubectl's parser is a port of
+/// libyaml.
 #[derive(Debug)]
 pub(super) struct Scanner<'t> {
     pub(super) cursor: Cursor<'t>,
     tokens: VecDeque<(Token<'t>, u64)>,
     /// Number of tokens consumed so far.
     tokens_taken: usize,
-    /// Line of the token that was consumed last.
+    /// Line of the last consumed token.
     pub(super) taken_line: u64,
     is_ended: bool,
     pub(super) flow_level: usize,
@@ -72,7 +72,7 @@ impl<'t> Scanner<'t> {
         Ok((token, line))
     }
 
-    /// Scans until the type of the next token is certain. A token turns out to be a key only when the `:`
+    /// Scans until the type of the next token is certain. A token turns out to be a key only once the `:`
     /// after it is scanned.
     fn fill(&mut self) -> Result<(), Problem> {
         while !self.is_ended {

@@ -38,8 +38,8 @@ impl ApplicationService {
         self.shared.plans.as_ref().map(|plans| plans.subscribe())
     }
 
-    /// Returns the stored plan with this hash or hash prefix, optionally requiring that it is for a certain
-    /// Application. See [`Self::plans`] for `requester`.
+    /// Returns the stored plan with this hash or hash prefix. If `text` is set, the plan must be for the
+    /// matching Application. See [`Self::plans`] for `requester`.
     pub async fn stored_plan(
         &self,
         text: Option<&str>,
@@ -50,8 +50,8 @@ impl ApplicationService {
         Ok((self.plan_line_for(&line, requester), masked_plan(plan)))
     }
 
-    /// Returns the changes that a stored plan would make now, and what has changed since it was created.
-    /// Optionally requires that it is for a certain Application.
+    /// Returns the changes that a stored plan would make now, and what has changed since it was created. If
+    /// `text` is set, the plan must be for the matching Application.
     pub async fn diff_plan(
         &self,
         text: Option<&str>,
@@ -87,8 +87,8 @@ impl ApplicationService {
         Ok((self.plan_line(&line), masked_plan(plan)))
     }
 
-    /// Approves a plan, optionally requiring that it is for a certain Application. Returns once the approval
-    /// is durable. An operation that is waiting for it then starts.
+    /// Approves a plan. If `text` is set, the plan must be for the matching Application. Returns once the
+    /// approval is durable. An operation that is waiting for it then starts.
     pub async fn approve_plan(
         &self,
         text: Option<&str>,

@@ -201,8 +201,8 @@ impl Destinations {
         is_news
     }
 
-    /// Returns a client with the current credentials for finding out the cluster's identity. It accepts any
-    /// cluster.
+    /// Returns a client that accepts any cluster, with the current credentials, to determine the cluster's
+    /// identity.
     async fn identity_client(&self, declared: &ClusterConnection) -> Result<KubeCluster, String> {
         let (existing, is_same, clusters) = {
             let mut state = self.state_mut();

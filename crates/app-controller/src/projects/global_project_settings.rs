@@ -1,5 +1,5 @@
-//! Global projects. Their rules are inherited by other projects, as configured with `globalProjects` in Argo
-//! CD's settings.
+//! Global projects, whose rules other projects inherit, as configured with `globalProjects` in Argo CD's
+//! settings.
 
 use serde::Deserialize;
 use serde_json::Value;

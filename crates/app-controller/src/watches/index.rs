@@ -308,8 +308,8 @@ impl ObjectIndex {
     }
 
     /// Applies the changes that an Application's new objects have missed since they were read at `since`. If
-    /// those were dropped, any object may have changed. If the Application has read all changes, returns the
-    /// logical time of the last of them.
+    /// these changes were dropped, assumes that any object may have changed. Returns the logical time of the
+    /// last change if the Application has read all changes.
     pub fn apply_missed_changes(&mut self, application: &AppKey, since: u64) -> Option<u64> {
         // The new time is later than everything that the Application has read or was notified about.
         self.clock = self.clock.saturating_add(1);

@@ -11,8 +11,8 @@ use tidegate_model::{Requester, normalize_reason};
 
 /// Maximum length of a stored name in characters.
 const NAME_MAX: usize = 256;
-/// Maximum difference between the annotation's time and that of the deletion. Beyond it, the annotation is
-/// left over from an earlier attempt that failed.
+/// Maximum difference between the times of the annotation and of the deletion. If it is larger, the
+/// annotation is left over from an earlier, failed attempt.
 const SAME_DELETION_MAX: Duration = Duration::from_secs(600);
 
 /// The user who deleted an Application or ApplicationSet through a command, the API or the web page, and why.

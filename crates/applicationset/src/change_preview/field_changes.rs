@@ -10,11 +10,10 @@ use tidegate_model::argo::Application;
 
 use crate::desired::normalize_spec;
 
-/// Parts of a source with free-form fields, whose values are masked if the field's name contains one of
+/// Parts of a source with free-form fields. A value is masked if its field's name contains one of
 /// [`SECRET_WORDS`].
 const FREE_FORM_BLOCKS: [&str; 4] = ["helm", "kustomize", "plugin", "directory"];
-/// Words in the name of a free-form field that make its value secret. Dots, dashes and underscores in names
-/// are ignored.
+/// Words that mark a free-form field as secret. Dots, dashes and underscores in the field's name are ignored.
 const SECRET_WORDS: [&str; 9] = [
     "password",
     "passwd",
@@ -26,7 +25,7 @@ const SECRET_WORDS: [&str; 9] = [
     "accesskey",
     "privatekey",
 ];
-/// Path of Helm values that are written as text but compared field by field.
+/// Path of the inline Helm values, which are text but compared field by field.
 const HELM_VALUES: [&str; 2] = ["helm", "values"];
 
 /// Change to a field. Secrets are masked in both values.
@@ -42,8 +41,7 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
-/// Returns the changed fields in path order: those of the spec, and everything else that an ApplicationSet
-/// writes.
+/// Returns the changed fields of the parts that an ApplicationSet writes, in path order.
 pub(super) fn changed_fields(before: &Application, after: &Application) -> Vec<FieldChange> {
     let mut found = Vec::new();
     collect_changes(&mut Vec::new(), Some(&written_parts(before)), Some(&written_parts(after)), &mut found);

@@ -6,10 +6,10 @@ use tidegate_model::argo::{ApplicationSet, Time};
 use super::{DELETIONS_APPROVED_ANNOTATION, DeletionsBlocked};
 use crate::changes::AppSetProblem;
 
-/// The most recent approval of deletions by a command.
+/// Annotation with the most recent approval by a command.
 pub const APPROVAL_ANNOTATION: &str = "tidegate.dev/deletions-approval";
 
-/// Annotations that an approval consists of.
+/// Annotations of an approval.
 pub const ANNOTATIONS: [&str; 2] = [DELETIONS_APPROVED_ANNOTATION, APPROVAL_ANNOTATION];
 
 /// Approval of deletions.
@@ -25,7 +25,7 @@ pub struct DeletionApproval {
     pub at: Time,
 }
 
-/// Reason why an approval is rejected.
+/// Reason an approval is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeletionApprovalRefusal {
     /// No deletions are blocked.
@@ -33,7 +33,7 @@ pub enum DeletionApprovalRefusal {
         "ApplicationSet {0} has no deletions that are waiting for approval; `tidegate appset explain {0}` shows its state"
     )]
     NothingBlocked(String),
-    /// The approval is for other deletions than those that are blocked.
+    /// The approval is for deletions other than the blocked ones.
     #[error(
         "the token {given:?} does not match the deletions of ApplicationSet {set} that are waiting for approval: {held}"
     )]
@@ -91,9 +91,9 @@ pub fn last_approval(set: &ApplicationSet) -> Option<DeletionApproval> {
     serde_json::from_str(set.metadata.annotations.get(APPROVAL_ANNOTATION)?).ok()
 }
 
-/// Removes a command's permit once the deletions have been carried out, since it would also apply to a later
-/// identical output. The approver remains on record. Returns `None` if there is no such permit. A permit that
-/// a user wrote into the annotation is kept.
+/// Removes a command's permit after the deletions, because it would also apply to a later identical output.
+/// The approver remains on record, and a permit that a user wrote into the annotation is kept. Returns `None`
+/// if there is nothing to remove.
 pub fn without_used_approval(set: &ApplicationSet) -> Option<ApplicationSet> {
     let permit = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION)?;
     last_approval(set).filter(|approval| approval.token == *permit)?;

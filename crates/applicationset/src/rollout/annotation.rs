@@ -8,12 +8,13 @@ use tidegate_lifecycle::rollout::{OnFailure, OnNewTargets, OnPending, Options, S
 use tidegate_model::argo::ApplicationSet;
 use tidegate_model::parse_duration;
 
-/// YAML with deadlines, gates and failure budgets for an ApplicationSet's steps, and rollout options.
+/// Annotation with deadlines, gates and failure budgets for an ApplicationSet's steps, and rollout options,
+/// as YAML.
 pub const ROLLOUT_ANNOTATION: &str = "tidegate.dev/rollout";
 /// Prefix of a step's soak duration.
 const SOAK: &str = "soak:";
 
-/// Reason why the annotation is invalid.
+/// Error for an invalid rollout annotation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRolloutAnnotation {
     /// The annotation can't be parsed.
@@ -89,7 +90,7 @@ pub struct RolloutOptions {
     pub on_new_targets: Option<OnNewTargets>,
     /// Maximum time that an Application may be Pending.
     pub pending_timeout: Option<Duration>,
-    /// Action to take when an Application has been Pending for longer than `pending_timeout`.
+    /// Action to take after `pending_timeout`.
     pub on_pending: Option<OnPending>,
 }
 

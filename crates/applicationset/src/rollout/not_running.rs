@@ -6,8 +6,7 @@ use tidegate_model::argo::ApplicationSet;
 use super::qualified_name;
 use crate::sync_policy::{AppSetRuleOptions, is_progressive};
 
-/// Returned if a request is rejected because the ApplicationSet isn't running a progressive sync or an
-/// ordered deletion.
+/// Error returned when the ApplicationSet isn't running a progressive sync or an ordered deletion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{appset}: nothing to {verb}: {situation}")]
 pub struct NoRunningMachine {
@@ -70,8 +69,8 @@ pub fn retry_command(set: &ApplicationSet, last: &Rollout) -> Option<String> {
     has_remaining_members(last).then(how)
 }
 
-/// Checks that a finished progressive sync can be restarted, which requires that some Applications haven't
-/// reached their targets. `last` is `None` if no progressive sync has run yet.
+/// Checks that a finished progressive sync can be restarted: some Applications haven't reached their targets.
+/// `last` is `None` if no progressive sync has run yet.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Identities of rollout targets: digests that are equal if the targets are.
+//! Identities of rollout targets. Equal targets have equal digests.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::desired::{ignore_comparer, normalize_spec};
 
 /// Computes the identities of specs by an ApplicationSet's rules.
 pub struct TargetIdentities {
-    /// Comparer for ignored fields, which are not part of a target. `None` if no fields are ignored.
+    /// Comparer for ignored fields, which aren't part of a target. `None` if no fields are ignored.
     ignored: Option<Comparer>,
 }
 
@@ -67,8 +67,7 @@ pub fn target_revisions(newest: Vec<String>, target: &[String], compared: Manife
     }
 }
 
-/// Returns a message about Applications whose manifests couldn't be compared with their targets yet.
-/// `awaited` has the reason for each.
+/// Returns a message about Applications with pending manifest comparisons. `awaited` has the reasons.
 pub fn awaited_comparison_message(awaited: &BTreeMap<String, String>) -> Option<String> {
     let (_, reason) = awaited.first_key_value()?;
     let names: Vec<&str> = awaited.keys().map(String::as_str).collect();

@@ -67,8 +67,8 @@ pub struct ReconcileFailure {
     pub message: String,
 }
 
-/// Returns the new conditions. Unchanged conditions keep their transition times, and those of other types are
-/// kept. Without a progressive sync, the `RolloutProgressing` condition is removed.
+/// Returns the new conditions. Unchanged conditions keep their transition times, and conditions of other
+/// types are kept. Without a progressive sync, the `RolloutProgressing` condition is removed.
 pub(super) fn new_conditions(
     before: &[ApplicationSetCondition],
     seen: &ReconciledState<'_>,

@@ -1,5 +1,5 @@
-//! Preview of the changes to each Application. The preview equals the actual changes, and includes values
-//! except secrets.
+//! Preview of the changes to each Application. It equals the actual changes, and shows all values except
+//! secrets.
 
 use std::collections::BTreeMap;
 
@@ -144,15 +144,14 @@ fn a_new_revision_is_a_change_and_comparisons_count_per_revision() {
         assert_eq!((now.out_of_sync, now.resources), (differing, 3));
         assert_eq!((now.deployed, change.fields.len()), (vec![deployed_revision.to_owned()], 0));
     }
-    // If the specification differs, a comparison says nothing about the new state, regardless of the compared
-    // revision.
+    // If the spec differs, a comparison says nothing about the new state, whatever the compared revision.
     let moved = generated_output(vec![with_patch(
         &generated_application("a"),
         &json!({"spec": {"source": {"path": "other"}}}),
     )]);
     let told = preview_of(&appset(&json!({})), &moved, &[deployed_application("a", OLD, 0)], OLD);
     assert!(!told.members["a"].now.as_ref().unwrap().is_of_target);
-    // A revision that couldn't be resolved isn't compared.
+    // An unresolved revision isn't compared.
     let told = preview_appset(
         &appset(&json!({})),
         &wanted,

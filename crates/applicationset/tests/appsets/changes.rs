@@ -1,4 +1,4 @@
-//! Applications that are created, updated, deleted or left unchanged.
+//! Created, updated, deleted and unchanged Applications.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Returns the output and the existing Applications: `old` is no longer generated, `same` is up to date, and
-/// `other` is not.
+/// `other` is outdated.
 fn output_and_existing() -> (AppSetOutput, Vec<tidegate_model::argo::Application>) {
     let other = live_application("other", &json!({"spec": {"source": {"targetRevision": "v1"}}}));
     (
@@ -45,7 +45,7 @@ fn policies_restrict_changes() {
         (Some("create-delete"), Some(CreateUpdate), Some(true), "+new -old"),
         (Some("create-delete"), Some(CreateUpdate), Some(false), "+new ~other"),
         (None, Some(CreateDelete), Some(true), "+new -old"),
-        // There is no service-wide policy, and ApplicationSets may not override it.
+        // No service-wide policy, and ApplicationSets may not override it.
         (Some("create-only"), None, Some(false), "+new ~other -old"),
     ] {
         let set = set_says.map_or_else(|| appset(&json!({})), with_policy);
@@ -101,7 +101,7 @@ fn unchanged_applications_are_not_written() {
         (json!({}), json!({"spec": {"syncPolicy": {"syncOptions": []}}}), ""),
         (source(json!({"helm": {}, "kustomize": {}, "directory": {}, "plugin": {}})), json!({}), ""),
         (json!({}), source(json!({"directory": {"jsonnet": {}}})), ""),
-        // This also works with several sources.
+        // With several sources.
         (
             json!({"spec": {"source": null, "sources": [{"repoURL": "r", "helm": {}}]}}),
             json!({"spec": {"source": null, "sources": [{"repoURL": "r", "directory": {"recurse": false}}]}}),
@@ -160,7 +160,7 @@ fn only_owned_applications_are_changed() {
             "{owners_are}"
         );
     }
-    // The Application has no owner and was handed over to an ApplicationSet.
+    // An Application without an owner, handed over to an ApplicationSet.
     let handed = |to: &str| {
         let annotations = json!({APPSET_ANNOTATION: to});
         live_application("a", &json!({"metadata": {"ownerReferences": null, "annotations": annotations}}))
@@ -177,8 +177,8 @@ fn only_owned_applications_are_changed() {
         "",
         "the Application does not belong to the ApplicationSet yet"
     );
-    // An Application that lost its owner reference through `--cascade=orphan` or an edit still belongs to the
-    // same ApplicationSet. So does an Application that lost only its annotation.
+    // An Application that lost its owner reference through `--cascade=orphan` or an edit still belongs to its
+    // ApplicationSet. So does one that lost only its annotation.
     assert_eq!(taken.update[0].metadata.annotations[APPSET_ANNOTATION], "fleet");
     let unmarked = live_application("a", &json!({"metadata": {"annotations": null}}));
     let marked = changes(&own, &both, &[unmarked]);
@@ -261,8 +261,7 @@ fn applications_with_rejected_names_stay_unchanged() {
         matches!(&done.unchanged["old"], UnchangedReason::Uncertain(why) if why.starts_with("twice contains"))
     );
     let failure = done.failure().unwrap();
-    // The message contains the reason for the last rejected Application by name, and the names of the other
-    // rejected Applications.
+    // The message gives the reason for the last rejected Application by name, and the names of the others.
     assert_eq!(failure.message, format!("ApplicationSet fleet {reason} (and 1 more: bad)"));
 }
 
@@ -415,7 +414,7 @@ fn a_duplicate_name_stays_rejected_while_the_other_is_missing() {
         rejected: BTreeMap::from([("b".to_owned(), reason.to_owned())]),
         ..generated_output(vec![generated_application("a")])
     };
-    // The generator of the other `b` has failed. The `b` of the first generator was never accepted.
+    // The generator of the other `b` failed. The `b` of the first generator was never accepted.
     let mut partly = AppSetOutput {
         errors: vec!["generators[1].git: away".to_owned()],
         ..generated_output(vec![other("a"), other("b")])
@@ -425,7 +424,7 @@ fn a_duplicate_name_stays_rejected_while_the_other_is_missing() {
     let done = changes(&appset(&json!({})), &partly, &there);
     assert_eq!(describe_changes(&done), "~a");
     assert!(done.unchanged["b"].to_string().contains(reason), "{:?}", done.unchanged);
-    // If the output is complete, the new output applies.
+    // A complete output applies.
     let mut known = generated_output(vec![other("a"), other("b")]);
     known.keep_rejected(&whole.rejected);
     assert_eq!(describe_changes(&changes(&appset(&json!({})), &known, &there)), "~a ~b");

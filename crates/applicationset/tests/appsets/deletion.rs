@@ -23,7 +23,7 @@ fn with_finalizers(mut set: ApplicationSet, finalizers: &[&str]) -> ApplicationS
     set
 }
 
-/// Returns an ApplicationSet with progressive sync steps selected by label, and with this deletion order.
+/// Returns an ApplicationSet with this deletion order, and with progressive sync steps selected by label.
 fn appset_with_order(order: &str, more: &Value) -> ApplicationSet {
     let step =
         |value: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [value]}]});
@@ -162,7 +162,7 @@ fn objects_stay_if_the_cluster_is_gone_or_they_are_preserved() {
     let background = json!({"metadata": {"finalizers": [format!("{FINALIZER}/background")]}, "spec": {"destination": {"name": "moon"}}});
     for (set, there, expected) in [
         (plain(), json!({}), None),
-        // The cluster no longer exists.
+        // The cluster is gone.
         (plain(), to("moon"), Some((json!([]), "no cluster \"moon\""))),
         (plain(), with_hook, Some((json!([hook]), "no cluster \"moon\""))),
         (plain(), background, Some((json!([]), "no cluster \"moon\""))),
@@ -190,7 +190,6 @@ fn objects_stay_if_the_cluster_is_gone_or_they_are_preserved() {
     }
 }
 
-/// Returns a short description of the next step.
 fn describe_next_step(set: &ApplicationSet, there: &[Application], options: &AppSetRuleOptions) -> String {
     let named = |all: &[&Application]| -> String {
         all.iter().map(|one| one.metadata.name.as_str()).collect::<Vec<_>>().join(" ")
@@ -262,7 +261,7 @@ fn a_deletion_without_an_order_is_recorded_as_such() {
         &json!({"metadata": {"ownerReferences": owner_reference("ApplicationSet", "other")}}),
     );
     let own = appset(&json!({}));
-    // The Application has already lost its owner reference, so only its annotation remains.
+    // This Application has lost its owner reference, so only its annotation remains.
     let taken = without_owner(&own, &live_application("c", &json!({})));
     let mut nobodys = without_owner(&own, &live_application("d", &json!({})));
     nobodys.metadata.annotations.clear();
@@ -360,7 +359,7 @@ fn deleted_appset(set: ApplicationSet, finalizers: &[&str]) -> ApplicationSet {
     set
 }
 
-/// Returns an Application whose deletion was requested this many seconds after the start of the tests.
+/// Returns an Application deleted this many seconds after the start of the tests.
 fn deleted_application(name: &str, seconds: i64) -> Application {
     let mut one = live_application(name, &json!({}));
     one.metadata.deletion_timestamp = Some(crate::at(seconds).into());
@@ -448,7 +447,7 @@ fn objects_outlive_an_appset_that_may_not_delete_them() {
         free.into_iter().map(|one| one.metadata.finalizers).collect()
     };
     let own = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-    // If a user deleted an Application earlier, it is deleted as that user requested.
+    // An Application that a user deleted earlier is deleted as that user requested.
     assert_eq!(
         finalizers(&[FOREGROUND, FINALIZER]),
         [own(&[hook]), own(&[]), own(&[FINALIZER]), own(&[FINALIZER])]

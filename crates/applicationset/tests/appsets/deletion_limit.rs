@@ -32,7 +32,7 @@ fn existing_applications() -> Vec<Application> {
     NAMES.iter().map(|name| live_application(name, &json!({}))).chain([foreign]).collect()
 }
 
-/// Returns output in which `count` of the eight Applications are missing.
+/// Returns output that lacks `count` of the eight Applications.
 fn output_without(count: usize) -> AppSetOutput {
     generated_output(NAMES.iter().skip(count).map(|name| generated_application(name)).collect())
 }
@@ -45,7 +45,7 @@ fn deletions_are_limited() {
         (Some("3"), None, 4, false),
         (Some("0"), None, 1, false),
         (Some("0"), None, 0, true),
-        // With eight Applications, the resulting limit is rounded down, but it is at least one.
+        // The limit for eight Applications is rounded down, to a minimum of one.
         (Some("50%"), None, 4, true),
         (Some("50%"), None, 5, false),
         (Some("1%"), None, 1, true),
@@ -93,7 +93,7 @@ fn blocked_deletions_do_not_block_other_changes() {
     assert!(failure.message.starts_with(said), "{}", failure.message);
 }
 
-/// Returns the token that the message contains.
+/// Returns the token in the message.
 fn message_token(wanted: &AppSetOutput, there: &[Application]) -> String {
     let message = changes(&appset_with_annotations(&[("max-deletions", "0")]), wanted, there)
         .failure()
@@ -186,7 +186,6 @@ fn the_permit_of_excess_deletions_is_recorded() {
     assert_eq!(permit(&other, &there).unwrap().approval, None);
 }
 
-/// Returns an approval by a command.
 fn approval_of(token: &str) -> DeletionApproval {
     let at = serde_json::from_value(json!("2026-11-20T10:00:00Z")).unwrap();
     DeletionApproval { token: token.to_owned(), by: "alice".to_owned(), reason: "moved".to_owned(), at }
@@ -201,7 +200,7 @@ fn a_command_approves_only_blocked_deletions() {
     let approved = with_approval(&limited, &held.problems, &approval_of(&token)).unwrap();
     assert_eq!(describe_changes(&changes(&approved, &wanted, &there)), "-a -b -c -d");
     assert_eq!(last_approval(&approved), Some(approval_of(&token)), "with the requester and the reason");
-    // The output has shrunk since the approval, and no user has approved the new output.
+    // The output has shrunk since the approval, and no one has approved the new output.
     assert_eq!(describe_changes(&changes(&approved, &output_without(5), &there)), "");
     let refused =
         with_approval(&limited, &held.problems, &approval_of("000000000000")).unwrap_err().to_string();
@@ -226,8 +225,7 @@ fn a_used_approval_is_removed_but_its_approver_stays() {
     assert_eq!((last_approval(&without), without_used_approval(&without)), (Some(approval_of(&token)), None));
     // An annotation that a user wrote is kept.
     assert_eq!(without_used_approval(&appset_with_annotations(&[("deletions-approved", &token)])), None);
-    // An ApplicationSet that is read again from its file keeps a command's approval, unless the file contains
-    // one.
+    // A reread ApplicationSet keeps a command's approval unless its file contains one.
     let mut read = appset_with_annotations(&[("max-deletions", "3")]);
     carry_over_approval(&approved, &mut read);
     assert_eq!(read.metadata.annotations, approved.metadata.annotations);

@@ -31,9 +31,9 @@ fn ignored_settings_are_named_with_the_reason() {
     );
     let rows: [(Value, &[&str], &AppSetRuleOptions, &[&str]); 18] = [
         (json!({}), &[], &on, &[]),
-        // This annotation records the user who deleted the ApplicationSet.
+        // Records the user who deleted the ApplicationSet.
         (json!({}), &["tidegate.dev/deletion-requested-by"], &on, &[]),
-        // This annotation records the user who requested a retry of the ApplicationSet's rollout.
+        // Records the user who requested a retry of the ApplicationSet's rollout.
         (json!({}), &["tidegate.dev/retry-requested-by"], &on, &[]),
         (json!({"type": "AllAtOnce"}), &[], &off, &[]),
         (rolling.clone(), &[rollout], &on, &[]),

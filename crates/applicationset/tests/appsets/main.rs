@@ -93,7 +93,6 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// Returns an owner reference.
 pub fn owner_reference(kind: &str, name: &str) -> Value {
     json!([{
         "apiVersion": "argoproj.io/v1alpha1", "kind": kind, "name": name, "uid": format!("u-{name}"),

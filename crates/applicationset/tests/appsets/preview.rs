@@ -1,4 +1,4 @@
-//! Applications that are created and deleted before a progressive sync, with their steps.
+//! Applications created and deleted before a progressive sync, with their steps.
 
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::AppSetOutput;
@@ -10,8 +10,7 @@ use crate::{
     FINALIZER, OneCluster, appset, at, generated_application, generated_output, live_application, with_patch,
 };
 
-/// Returns an ApplicationSet whose step 1 selects dev and whose step 2 selects prod. Deletions use the
-/// reverse order.
+/// Returns an ApplicationSet with the steps dev and prod. Deletions use the reverse order.
 fn appset_with_steps() -> ApplicationSet {
     let step = |env: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}]});
     let steps = json!([step("dev"), step("prod")]);

@@ -135,7 +135,7 @@ fn reconcile_until_stable(
     reconcile(set, Ok(wanted), there, &OneCluster, &AppSetRuleOptions::default())
 }
 
-/// Returns the Applications after each was compared. Their manifests have hooks for these deletion phases.
+/// Returns the Applications after a comparison of each. Their manifests have hooks for these deletion phases.
 fn after_comparison(there: &[Application], hooks: &BTreeSet<Phase>, seconds: i64) -> Vec<Application> {
     let compare = |mut one: Application| {
         let asked = one.annotation(REFRESH_ANNOTATION).map(str::to_owned);
@@ -178,7 +178,7 @@ proptest! {
         prop_assert!(is_quiet, "the changes do not end: {:#?}", reconcile_until_stable(&set, &wanted, &now));
     }
 
-    /// After the changes, a second reconciliation doesn't change anything.
+    /// A second reconciliation changes nothing.
     #[test]
     fn it_settles(set in any_appset(), wanted in any_output(), there in any_existing()) {
         let first = reconcile_until_stable(&set, &wanted, &there);
@@ -187,7 +187,7 @@ proptest! {
         prop_assert!(second.is_empty(), "{second:#?}");
     }
 
-    /// Applications with other owners are kept unchanged unless they are handed over.
+    /// Applications with other owners don't change unless they are handed over.
     #[test]
     fn what_others_own_stays(set in any_appset(), wanted in any_output(), there in any_existing()) {
         let now = apply_changes(&there, &reconcile_until_stable(&set, &wanted, &there));

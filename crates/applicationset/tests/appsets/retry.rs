@@ -1,4 +1,4 @@
-//! A retry request is stored with the ApplicationSet until the retry starts.
+//! Retry requests, which stay with the ApplicationSet until the retry starts.
 
 use serde_json::json;
 use tidegate_applicationset::retry::{RetryAnnotation, carry_over_retry, without_retry};

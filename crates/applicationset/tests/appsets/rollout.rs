@@ -82,7 +82,7 @@ fn request_at_revision(
     )
 }
 
-/// Returns the request with these Applications already at their targets.
+/// Marks these Applications as already at their targets.
 fn at_targets(mut request: Request, names: &[&str]) -> Request {
     for member in &mut request.members {
         if names.contains(&member.name.as_str()) {
@@ -118,7 +118,6 @@ fn user_request(request: UserRequest) -> Input {
     Input::UserRequest { request, by: "ann".to_owned(), reason: String::new() }
 }
 
-/// Returns a short description of the next step.
 fn describe_step(due: &RolloutStepDue) -> String {
     match due {
         RolloutStepDue::Nothing => "nothing".to_owned(),
@@ -265,7 +264,7 @@ fn targets_are_revisions_and_specifications() {
         (first.clone(), "2", false),
         (changed("a", json!({"spec": {"source": {"path": "elsewhere"}}})), "1", false),
         (changed("a", json!({"spec": {"syncPolicy": {"automated": {"prune": true}}}})), "1", false),
-        // An Application that no step selects isn't part of the rollout.
+        // No step selects this Application, so it isn't part of the rollout.
         (changed("c", json!({"spec": {"source": {"path": "elsewhere"}}})), "1", true),
         // Equivalent or ignored changes don't start a rollout.
         (changed("a", json!({"spec": {"project": "", "syncPolicy": {}}})), "1", true),
@@ -340,7 +339,7 @@ fn a_rollout_starts_once_for_its_targets() {
     let applications = dev_and_prod();
     let now = |revision: &str| request_at_revision(&set, &applications, revision).unwrap();
     let everybody = ["a", "b"];
-    // The ApplicationSet has not had a rollout yet.
+    // No rollout yet.
     assert_eq!(describe_step(&next_rollout_step(now("1"), None, false)), "begin 3");
     assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&State::New), false)), "begin 3");
     assert_eq!(describe_step(&next_rollout_step(at_targets(now("1"), &["a"]), None, false)), "begin 3");
@@ -349,7 +348,7 @@ fn a_rollout_starts_once_for_its_targets() {
         "nothing",
         "all Applications have reached their targets"
     );
-    // A finished rollout doesn't start again, regardless of its result.
+    // A finished rollout doesn't start again, whatever its result.
     let ended = state_after(started_state(&now("1")), &[user_request(UserRequest::Terminate)]);
     assert!(ended.is_finished());
     assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&ended), false)), "nothing");
@@ -372,8 +371,8 @@ fn a_rollout_starts_once_for_its_targets() {
     let cut = state_after(started_state(&now("1")), &[Input::NewTargets { targets: now("2").targets }]);
     assert!(cut.is_finished());
     assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&cut), false)), "begin 3");
-    // An Application that joined while the rollout was running is part of the finished rollout. An
-    // Application that is added later isn't.
+    // An Application that joined the running rollout is part of the finished one. One that is added later
+    // isn't.
     let mut more = applications.clone();
     more.push(member_application("d", "prod", &json!({})));
     let joined = request_at_revision(&set, &more, "1").unwrap();
@@ -439,7 +438,7 @@ fn a_running_rollout_receives_new_inputs() {
     let mut unselected = applications.clone();
     unselected[2] = elsewhere(&unselected[2]);
     assert_eq!(tell(&first, now(&unselected, "1")), "nothing", "no step selects it");
-    // Inputs that the rollout has already received aren't sent again.
+    // Inputs that the rollout already received aren't sent again.
     let RolloutStepDue::SendInputs(news) = next_rollout_step(now(&more[1..], "1"), Some(&first), false)
     else {
         panic!("the change is not sent")
@@ -454,7 +453,7 @@ fn a_running_rollout_receives_new_inputs() {
     assert_eq!(tell(&knows, now(&applications, "3")), "new targets");
 }
 
-/// Only manifests that certainly differ make a new target, whether or not the rollout has ended.
+/// Only manifests that certainly differ make a new target, before and after the end of the rollout.
 #[test]
 fn unknown_manifests_supersede_nothing() {
     let (set, applications) = (appset_with_steps(), dev_and_prod());
@@ -530,8 +529,8 @@ fn the_status_of_a_rollout() {
     assert!(message.starts_with("terminated by "), "{message}");
 }
 
-/// If an Application stays Pending because its sync doesn't start, a condition reports the delay until the
-/// sync starts or the rollout ends.
+/// A condition reports an Application that stays Pending because its sync doesn't start, until the sync
+/// starts or the rollout ends.
 #[test]
 fn a_long_pending_member_is_a_warning() {
     let text = "{pendingTimeout: 5m, onPending: hold}";
@@ -551,7 +550,7 @@ fn a_long_pending_member_is_a_warning() {
     assert_eq!(warning(&state_after(state, &[user_request(UserRequest::Terminate)])), None);
 }
 
-/// An Application's deployed revisions are passed on for use in a rollback.
+/// Rollbacks need an Application's deployed revisions.
 #[test]
 fn known_member_states_are_passed_on() {
     let set = appset_with_steps();

@@ -51,7 +51,7 @@ fn member(name: &str, status: MemberStatus, step: &str) -> ApplicationSetApplica
     }
 }
 
-/// Returns each condition as type, status, reason, message, and seconds at its last transition.
+/// Returns each condition as type, status, reason, message, and seconds of its last transition.
 fn conditions(status: &ApplicationSetStatus) -> Vec<[String; 5]> {
     let since = |one: &tidegate_model::argo::ApplicationSetCondition| {
         one.last_transition_time.unwrap().timestamp().since(at(0)).as_secs().to_string()
@@ -96,7 +96,7 @@ fn one_condition_summarizes_the_others() {
     );
     assert_eq!(health(&first), ("Healthy".to_owned(), ALL_GENERATED.to_owned(), 1));
     assert_eq!(look(None, 2), None, "nothing has changed, so nothing is written");
-    // An error occurs while there are Applications.
+    // An error with existing Applications.
     let failed = look(Some((ConditionReason::UpdateApplicationError, "no")), 3).unwrap();
     assert_conditions(
         &failed,
@@ -107,7 +107,7 @@ fn one_condition_summarizes_the_others() {
         ],
     );
     assert_eq!(health(&failed), ("Degraded".to_owned(), "no".to_owned(), 3));
-    // A different error occurs: its transition times are new, but the health is unchanged.
+    // A different error changes the transition times, but not the health.
     let generating = look(Some((ConditionReason::ApplicationGenerationFromParamsError, "git")), 4).unwrap();
     assert_conditions(
         &generating,
@@ -183,14 +183,14 @@ fn a_progressive_sync_is_in_the_status() {
         (appset_with_steps(), known(Some(2)), failed, &on, step_2, "Degraded"),
         (appset_with_steps(), known(None), None, &on, over, "Healthy"),
         (appset_with_steps(), RolloutStatus::Unknown, None, &on, "", "Healthy"),
-        // There is no progressive sync.
+        // No progressive sync.
         (appset(&json!({})), known(Some(2)), None, &on, "", "Healthy"),
         (appset_with_steps(), known(Some(2)), None, &off, "", "Healthy"),
     ] {
         let found = of(&set, rollout, failure, options);
         assert_eq!(found, (condition.to_owned(), does.to_owned()), "{:?} {options:?}", set.spec.strategy);
     }
-    // A delay is reported in a separate condition until the delay ends.
+    // A separate condition reports a delay until it ends.
     let held = |said: Option<&str>| {
         let mut rollout = known(Some(1));
         if let RolloutStatus::Known { warning, .. } = &mut rollout {
@@ -257,7 +257,7 @@ fn existing_members_are_listed_by_name() {
         new_status(&set, &targets, &options, at(5)).is_some(),
         "a status in which only the targets have changed is written"
     );
-    // If progressive syncs are disabled, there are no Application statuses.
+    // No Application statuses if progressive syncs are disabled.
     let off = AppSetRuleOptions { progressive_syncs: false, ..AppSetRuleOptions::default() };
     assert_eq!(told(&set, &first, &off), Vec::<String>::new());
     set.spec.strategy.as_mut().unwrap().kind = "AllAtOnce".to_owned();

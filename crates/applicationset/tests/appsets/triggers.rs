@@ -174,10 +174,10 @@ fn changes_of_pull_requests_and_repositories() {
         (of_github(json!({"repo": "other"})), public(), false),
         (of_github(json!({"owner": "other"})), public(), false),
         (of_github(json!({"owner": "{{ .org }}"})), public(), true),
-        // The event comes from a server that isn't the public one.
+        // An event from a server other than the public one.
         (of_github(json!({})), opened(ScmService::GitHub, "https://example.com/org/shop"), false),
         (of_github(json!({"api": api})), opened(ScmService::GitHub, "https://example.com/org/shop"), true),
-        // The event is about a different subject.
+        // An event about a different subject.
         (of_github(json!({})), pushed(ScmService::GitHub, "https://github.com/org/shop"), false),
         (of_github(json!({})), opened(ScmService::GitLab, "https://github.com/org/shop"), false),
         (

@@ -1,5 +1,5 @@
-//! Deletes Applications: those that are no longer generated, in order, and all of them if the ApplicationSet
-//! is deleted.
+//! Deletes Applications: those that are no longer generated, in order, and all of them with their
+//! ApplicationSet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,9 +44,9 @@ pub(super) struct Teardowns {
     /// ID and state of the newest teardown, running or finished.
     pub id: Option<StreamId>,
     pub last: Option<State>,
-    /// Events that have been emitted about the newest teardown.
+    /// Emitted Events of the newest teardown.
     pub emitted: EmittedMilestones,
-    /// Updates that Applications require before their deletion.
+    /// Updates that Applications need before their deletion.
     pub deletions: RequiredUpdates,
     /// Record of the ApplicationSet's deletion, if it has no deletion order.
     pub unordered: Option<UnorderedDeletion>,
@@ -61,7 +61,7 @@ impl ActorState {
         let Some(newest) = self.resume_unordered_deletion(&mut all).await? else { return Ok(()) };
         self.teardowns.id = Some(newest.stream);
         if newest.summary.is_open() {
-            // A resumed teardown deletes Applications immediately, so determine the required updates first.
+            // A resumed teardown starts deleting immediately, so determine the required updates first.
             let known = self.shared.applications.as_ref();
             let all = self.members.values().filter(|one| owner_of(&self.set, one) == Owner::AppSet);
             let all: Vec<_> = all.map(|one| MemberDeletion::for_member(&self.set, one, known)).collect();
@@ -95,8 +95,8 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Deletes Applications in order, using the running teardown or a new one. A teardown that a user
-    /// terminated or that missed its deadline is restarted only on request.
+    /// Deletes Applications in order, in the running teardown or a new one. A teardown that a user terminated
+    /// or that missed its deadline restarts only on request.
     pub(super) async fn tear_down(
         &mut self,
         order: Order,
@@ -181,9 +181,9 @@ impl ActorState {
         self.skipped_by(name, uid).is_some()
     }
 
-    /// Returns the user because of whom the last teardown kept an Application, by skipping it or by
-    /// terminating the teardown. The members of the last teardown include the Applications that earlier
-    /// teardowns kept.
+    /// Returns the attribution for an Application that the last teardown kept: the user who skipped it or
+    /// terminated the teardown, or else the teardown that ended early. The members of the last teardown
+    /// include the Applications that earlier teardowns kept.
     fn skipped_by(&self, name: &str, uid: &str) -> Option<Attribution> {
         let last = self.own_teardown()?;
         let member = last.members.get(name).filter(|member| member.uid == uid)?;
@@ -198,7 +198,7 @@ impl ActorState {
         skipped_by(member).cloned().or_else(ended)
     }
 
-    /// Returns the newest teardown, if its UID shows that it is this ApplicationSet's.
+    /// Returns the newest teardown if its UID matches this ApplicationSet's.
     pub(super) fn own_teardown(&self) -> Option<&Teardown> {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         last.filter(|last| last.uid == self.set.metadata.uid)
@@ -258,7 +258,7 @@ impl ActorState {
         self.failure = None;
         let now = self.now();
         let (skipped, existing) = self.split_skipped();
-        // An Application that a user skipped outlives the ApplicationSet.
+        // A skipped Application outlives the ApplicationSet.
         let turns = &self.shared.applications.deletion_queue;
         let stays = |one: &&Application| !one.is_deleting() || turns.wait_reason(one).is_some();
         let free: Vec<_> = skipped.iter().filter(stays).collect();
@@ -306,8 +306,8 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the running ordered deletion will finish without help: it isn't paused, and all
-    /// Applications that it is waiting for have been deleted.
+    /// Returns true if the running ordered deletion will finish on its own: it isn't paused, and all
+    /// Applications that it is waiting for are gone.
     fn will_teardown_end(&self) -> bool {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         let Some(teardown) = last.filter(|_| self.teardowns.running.is_some()) else { return false };
@@ -319,7 +319,7 @@ impl ActorState {
         teardown.paused.is_none() && open.all(|(name, member)| !is_there(name, &member.uid))
     }
 
-    /// Separates the Applications that a user has skipped from all others.
+    /// Separates the Applications that a user skipped from all others.
     pub(super) fn split_skipped(&self) -> (Vec<Application>, Vec<Application>) {
         let all = members::existing_members(&self.shared, &self.set, None);
         let is_skipped = |one: &Application| {
@@ -337,8 +337,8 @@ impl ActorState {
         members: Vec<MemberDeletion>,
     ) {
         if self.shared.store.has_garbage_collector() {
-            // Kubernetes deletes the Applications as soon as their ApplicationSet is deleted, so make the
-            // required updates first.
+            // Make the required updates first: Kubernetes deletes the Applications right after their
+            // ApplicationSet.
             let update = members.iter().filter_map(orphan_application).collect();
             let writes = writes::write_changes(
                 &self.shared,
@@ -426,8 +426,8 @@ impl ActorState {
     }
 }
 
-/// Returns the user who skipped a member. There is none if the member was kept because it is generated again,
-/// so a later deletion may delete it.
+/// Returns the user who skipped a member. Returns `None` if the member was kept because it is generated
+/// again, since a later deletion may delete it.
 fn skipped_by(member: &Member) -> Option<&Attribution> {
     match &member.progress {
         Progress::Left(said) if said.by != ROLLOUT_REQUESTER => Some(said),
@@ -435,8 +435,7 @@ fn skipped_by(member: &Member) -> Option<&Attribution> {
     }
 }
 
-/// Returns the approval of deletions. There is no way to tell who wrote the annotation if a user did so
-/// directly.
+/// Returns the approval of deletions. The author of an annotation that a user wrote directly is unknown.
 fn deletion_approval(permit: DeletionPermit, now: Timestamp) -> Approval {
     let by_hand = || Attribution {
         by: format!("the {DELETIONS_APPROVED_ANNOTATION} annotation"),

@@ -17,13 +17,12 @@ use tidegate_model::argo::Application;
 use super::{ActorState, RETRY_DELAY};
 use crate::messages::AppSetMessage;
 
-/// Deletions that other clients have requested.
+/// Deletions requested by other clients.
 #[derive(Default)]
 pub(super) struct ForeignDeletions {
-    /// UIDs of deleted Applications for which the store has already been asked whether the ApplicationSet is
-    /// being deleted as well.
+    /// UIDs of deleted Applications that already caused a query about the ApplicationSet's deletion.
     checked: BTreeSet<String>,
-    /// UIDs of Applications that are being deleted independently of the ApplicationSet.
+    /// UIDs of Applications deleted independently of the ApplicationSet.
     independent: BTreeSet<String>,
     /// Time of the next attempt after a failed query.
     retry_at: Option<Timestamp>,
@@ -69,8 +68,8 @@ impl ActorState {
         self.emit_event(name, FOREGROUND_DELETION_REASON, false, message, now);
     }
 
-    /// Notifies Applications, which then check whether they have been released. An Application may notice its
-    /// deletion before this actor does, so none of them can be ruled out based on the cache.
+    /// Tells Applications to check whether they have been released. An Application may notice its deletion
+    /// before this actor does, so the cache can't rule out any of them.
     fn notify_members(&self, are_meant: impl Fn(&Application) -> bool) {
         let meant = self.members.values().filter(|one| are_meant(one));
         let keys: BTreeSet<AppKey> = meant.map(|one| AppKey::of(one.as_ref())).collect();
@@ -86,8 +85,8 @@ impl ActorState {
             .own_teardown()
             .into_iter()
             .flat_map(|teardown| teardown.members.values().map(move |one| (one, teardown.is_watched(one))));
-        // `delete` releases a skipped Application together with its objects once all other Applications have
-        // been deleted.
+        // `delete` releases a skipped Application and its objects after the deletion of all other
+        // Applications.
         let has_come = |progress: &Progress| {
             !matches!(progress, Progress::Waiting | Progress::Condemned | Progress::Left(_))
         };
@@ -101,8 +100,8 @@ impl ActorState {
         torn.chain(apart).collect()
     }
 
-    /// Asks the store whether the ApplicationSet is being deleted, if Applications are being deleted but the
-    /// possibly outdated cache shows no deletion of the ApplicationSet.
+    /// Asks the store whether the ApplicationSet is being deleted, if its Applications are. The cache may be
+    /// outdated.
     fn check_foreign_deletions(&mut self, myself: &ActorRef<AppSetMessage>, called: &BTreeSet<String>) {
         if self.is_deleting() {
             return;
@@ -136,8 +135,7 @@ impl ActorState {
     ) {
         match is_deleting {
             Ok(false) => self.foreign_deletions.independent.extend(uids),
-            // An event will report the deletion of the ApplicationSet, whose deletion order applies from then
-            // on.
+            // An event will report the ApplicationSet's deletion. Its deletion order applies from then on.
             Ok(true) => {}
             Err(problem) => {
                 tracing::warn!(set = %self.key, problem, "failed to check whether the ApplicationSet is being deleted");

@@ -1,4 +1,4 @@
-//! Requests to delete an ApplicationSet, which may already be in progress.
+//! Requests to delete an ApplicationSet, even if it is already being deleted.
 
 use tidegate_application::deletion::DeletionRequester;
 use tidegate_applicationset::deletion::{AppSetDeletionStep, ORPHAN_FINALIZER, next_deletion_step};
@@ -19,7 +19,7 @@ impl ActorState {
         }
         let (_, existing) = self.split_skipped();
         let known = self.shared.applications.as_ref();
-        // The deletion order can't be fixed once the ApplicationSet is being deleted, so check it now.
+        // The deletion order can't be fixed during the deletion, so check it now.
         if let (false, AppSetDeletionStep::InvalidOrder(invalid)) =
             (orphan, next_deletion_step(&self.set, &existing, known, &self.shared.options))
         {
@@ -38,7 +38,7 @@ impl ActorState {
         Ok(())
     }
 
-    /// Handles a repeated deletion request. The deletion continues as first requested.
+    /// Handles a repeated deletion request. The first request still applies.
     fn repeat_deletion_request(&self, orphan: bool) -> Result<(), String> {
         let name = qualified_name(&self.set);
         if orphan && !self.set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER) {

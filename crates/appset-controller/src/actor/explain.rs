@@ -28,7 +28,7 @@ use crate::member_status::member_key;
 const NAMED_APPLICATIONS_MAX: usize = 5;
 
 impl ActorState {
-    /// Returns the ApplicationSet's status with its reasons.
+    /// Returns the ApplicationSet's status, with the reasons.
     pub(super) async fn explain(&self) -> AppSetExplanation {
         let now = self.now();
         let rollout = self.own_rollout();
@@ -84,7 +84,7 @@ impl ActorState {
             unheeded.iter().chain(self.output_warnings()).fold(line, |line, one| format!("{line}; {one}"));
         AppSetExplanation {
             set: self.key.to_string(),
-            // Quoted messages may consist of several lines.
+            // Quoted messages may have several lines.
             line: line.split_whitespace().collect::<Vec<_>>().join(" "),
             rollout: rollout_view,
             teardown: witnessed
@@ -131,7 +131,7 @@ impl ActorState {
 }
 
 impl ActorState {
-    /// Returns a rollout's view. If it has finished, only includes Applications that still exist.
+    /// Returns a rollout's view. For a finished rollout, only includes Applications that still exist.
     fn rollout_view(&self, state: &State) -> Option<RolloutView> {
         let mut view = rollout::view(state)?;
         if state.is_finished() {
@@ -150,10 +150,11 @@ impl ActorState {
         is_progressive(&self.set, &self.shared.options) && self.rollouts.settled == RolloutStatus::Unknown
     }
 
-    /// Says whether all Applications match the generated ones, or lists those that don't, with reasons.
+    /// Describes the Applications that don't match the generated ones, with reasons, or states that all
+    /// match.
     fn describe_members(&self, owned: usize) -> String {
         if self.unmanaged.is_empty() {
-            return format!("all {owned} Applications match what is generated");
+            return format!("all {owned} Applications match the generated ones");
         }
         let shown = self
             .unmanaged
@@ -166,7 +167,7 @@ impl ActorState {
         format!("{} of {owned} Applications are left unchanged: {shown}{more}", self.unmanaged.len())
     }
 
-    /// Adds the operation that blocks the sync of a Pending Application.
+    /// Adds the operation that blocks a Pending Application.
     fn add_blocking_operations(&self, view: Option<&RolloutView>, explanation: &mut Explanation) {
         let members = view.map(|view| view.members.as_slice()).unwrap_or_default();
         let pending = members.iter().filter(|member| member.status == MemberStatus::Pending);
@@ -177,13 +178,14 @@ impl ActorState {
             let Some(other) = at_work.filter(|other| Some(*other) != pending.operation) else { continue };
             let what = format!("Application {}", pending.application);
             let awaited = explanation.awaited.iter_mut().filter(|awaited| awaited.what == what);
-            awaited
-                .for_each(|awaited| awaited.why.push_str(&format!("; operation {other} is running on it")));
+            awaited.for_each(|awaited| {
+                awaited.why.push_str(&format!("; operation {other} for this Application is still running"))
+            });
         }
     }
 
-    /// Adds how to restart a finished rollout, and the Applications that have changed since it finished. They
-    /// aren't synced until the targets change.
+    /// Adds how to restart a finished rollout, and the Applications that have changed since. They aren't
+    /// synced until the targets change.
     fn add_remaining_changes(&self, state: &State, explanation: &mut Explanation) {
         let Some(rollout) = state.rollout().filter(|_| state.is_finished()) else { return };
         if is_progressive(&self.set, &self.shared.options) {
@@ -208,7 +210,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the gates of upcoming steps that can never open, because they aren't defined.
+    /// Returns the undefined gates of upcoming steps, which can never open.
     async fn undefined_gates(&self, view: Option<&RolloutView>) -> Vec<String> {
         let steps = view.map(|view| view.steps.as_slice()).unwrap_or_default();
         let to_come = (1_u32..).zip(steps).filter(|(_, step)| step.status == StepStatus::Waiting);

@@ -15,8 +15,8 @@ use tidegate_views::appset_actions::AppSetAction;
 use super::ActorState;
 
 impl ActorState {
-    /// Handles a request for the running ordered deletion or, if there is none, for the progressive sync. A
-    /// retry restarts a finished run.
+    /// Handles a request for the running ordered deletion or, without one, for the progressive sync. A retry
+    /// restarts a finished run.
     pub(super) async fn handle_action(
         &mut self,
         request: AppSetAction,
@@ -27,8 +27,7 @@ impl ActorState {
         if let AppSetAction::ApproveDeletions { token } = request {
             return self.approve_deletions(token, by, reason).await;
         }
-        // Requests that are only about the progressive sync must still be possible while Applications are
-        // being deleted.
+        // Requests that only concern the progressive sync must work while Applications are being deleted.
         let is_of_rollout = matches!(request, AppSetAction::Approve { .. } | AppSetAction::Retry { .. });
         let goes_to_rollout = is_of_rollout && self.rollouts.running.is_some();
         if let Some(running) = self.teardowns.running.clone().filter(|_| !goes_to_rollout) {
@@ -71,8 +70,7 @@ impl ActorState {
         }
     }
 
-    /// Requests a restart. Before it begins, the request is recorded in the ApplicationSet with the requester
-    /// and the reason.
+    /// Requests a restart. The ApplicationSet first records the request, with the requester and the reason.
     async fn request_restart(&mut self, by: &str, reason: &str) -> Result<(), String> {
         let retry = RetryAnnotation::new(by, reason, self.now().into(), self.newest_run());
         let set = retry.write_to(&self.set);
@@ -91,13 +89,13 @@ impl ActorState {
         self.rollouts.id.max(self.teardowns.id)
     }
 
-    /// Restores a restart request that an earlier process received but didn't get to.
+    /// Restores a restart request that an earlier process received but didn't carry out.
     pub(super) fn restore_retry(&mut self) {
         let is_idle = self.rollouts.running.is_none() && self.teardowns.running.is_none();
         self.requested_retry = RetryAnnotation::from_appset(&self.set, self.newest_run()).filter(|_| is_idle);
     }
 
-    /// Removes the restart request, which is fulfilled or has nothing to restart.
+    /// Removes a restart request that is fulfilled or has nothing to restart.
     pub(super) async fn remove_retry(&mut self) {
         self.requested_retry = None;
         let Some(without) = retry::without_retry(&self.set) else { return };
@@ -109,8 +107,8 @@ impl ActorState {
         }
     }
 
-    /// Adds the blocked deletions to a rejected approval. If no step is waiting for approval, the user may
-    /// have meant those.
+    /// Mentions the blocked deletions when an approval is rejected. If no step is waiting for approval, the
+    /// user may have meant the deletions.
     fn with_held_deletions(&self, refused: String, is_approval: bool) -> String {
         let held =
             self.spec_problems.iter().find(|wrong| matches!(wrong, AppSetProblem::DeletionsBlocked(_)));
@@ -120,7 +118,7 @@ impl ActorState {
         }
     }
 
-    /// Checks that a retry of a finished machine would have work to do.
+    /// Checks that a retry of a finished machine has work to do.
     fn check_restart(&self) -> Result<(), String> {
         if self.has_kept_applications() {
             return Ok(());
@@ -128,7 +126,7 @@ impl ActorState {
         let last = self.own_rollout().and_then(rollout::State::rollout);
         let failure = self.failure.as_ref().filter(|_| !self.is_deleting());
         match failure {
-            // The machine can't start until the generators' failure has been fixed.
+            // The machine can't start until the generators work again.
             Some(failure) if !self.is_complete() => Err(NoRunningMachine::new(
                 &self.set,
                 "retry",
@@ -150,14 +148,14 @@ impl ActorState {
         }
     }
 
-    /// Returns true if any Applications that the last teardown kept still exist.
+    /// Returns true if Applications that the last teardown kept still exist.
     fn has_kept_applications(&self) -> bool {
         let own = self.members.values().filter(|one| owner_of(&self.set, one) == Owner::AppSet);
         own.into_iter().any(|one| self.was_skipped(&one.metadata.name, &one.metadata.uid))
     }
 
-    /// Approves blocked deletions. Before the first of them, the approval is recorded in the ApplicationSet
-    /// with the requester and the reason.
+    /// Approves blocked deletions. The ApplicationSet first records the approval, with the requester and the
+    /// reason.
     async fn approve_deletions(&mut self, token: String, by: String, why: String) -> Result<(), String> {
         let approval = DeletionApproval { token, by, reason: why, at: self.now().into() };
         let approved = approval::with_approval(&self.set, &self.spec_problems, &approval);
@@ -174,7 +172,7 @@ impl ActorState {
         Ok(())
     }
 
-    /// Removes an approval made with a command once all approved Applications have been deleted.
+    /// Removes a command's approval after the deletion of all approved Applications.
     pub(super) async fn remove_approval(&mut self) {
         let Some(generated) = self.generated.as_ref().filter(|generated| generated.errors.is_empty()) else {
             return;

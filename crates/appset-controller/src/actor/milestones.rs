@@ -1,7 +1,7 @@
 //! Milestones of rollouts and deletions, emitted to the process log and as Kubernetes Events.
 //!
-//! Milestones are derived from the state, so none is lost while no process is running. Each Event is named
-//! after the machine and the milestone, so emitting it again after a restart doesn't duplicate it.
+//! Milestones are derived from the state, so none is lost while no process is running. An Event's name
+//! consists of the machine and the milestone, so emitting it again after a restart doesn't duplicate it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const EMIT_AGE_MAX: Duration = Duration::from_secs(600);
 /// Maximum time to wait for a busy cluster to store an Event.
 const EMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Milestones of a kind's newest machine that have been emitted.
+/// Milestones emitted for the newest machine of a kind.
 #[derive(Default)]
 pub(super) struct EmittedMilestones {
     machine: Option<StreamId>,
@@ -28,7 +28,7 @@ pub(super) struct EmittedMilestones {
 }
 
 impl EmittedMilestones {
-    /// Returns the milestones that haven't been emitted yet.
+    /// Returns the milestones that still have to be emitted.
     fn filter_new(&mut self, machine: StreamId, milestones: Vec<Milestone>) -> Vec<Milestone> {
         if self.machine != Some(machine) {
             *self = Self { machine: Some(machine), keys: BTreeSet::new() };
@@ -57,7 +57,7 @@ impl ActorState {
         self.emit_milestones(id, news, is_known);
     }
 
-    /// Waits for a deleted ApplicationSet's pending Events, but not for long, because they are only
+    /// Waits for a deleted ApplicationSet's pending Events, but not for long, because Events are only
     /// informative.
     pub(super) async fn flush_events(&mut self) {
         let drained = async { while self.events.join_next().await.is_some() {} };

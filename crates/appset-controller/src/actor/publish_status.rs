@@ -27,7 +27,7 @@ impl ActorState {
             return;
         }
         let now = self.now();
-        // Thousands of Applications may change at the same time, so limit the number of computations.
+        // Thousands of Applications may change at once, so limit the number of computations.
         if self.persisted.is_some() && now < self.status_computed_at + STATUS_INTERVAL {
             return self.set_alarm(myself, self.status_computed_at + STATUS_INTERVAL);
         }
@@ -62,7 +62,7 @@ impl ActorState {
         }
     }
 
-    /// Describes who paused the rollout or deletion or, if it isn't paused, its longest wait.
+    /// Describes who paused the rollout or deletion or, if no one did, its longest wait.
     fn awaited_condition(&self) -> Option<String> {
         let now = self.now();
         let at_work = &self.teardowns;
@@ -76,7 +76,7 @@ impl ActorState {
         explanation.paused.or_else(|| {
             let first = explanation.awaited.into_iter().next()?;
             Some(match first.why.as_str() {
-                // The remaining soak time would be outdated immediately, so omit it.
+                // Omit the remaining soak time, which would be outdated immediately.
                 _ if first.what == "soak" => "waits for the soak time of the previous step".to_owned(),
                 "" => format!("waits for {}", first.what),
                 reason => format!("waits for {} ({reason})", first.what),
@@ -84,7 +84,7 @@ impl ActorState {
         })
     }
 
-    /// Returns the number of skipped Applications that the status shows.
+    /// Returns the number of skipped Applications in the status.
     fn skipped_count(&self) -> u32 {
         let skipped: BTreeSet<&str> = self.rollouts.last.iter().flat_map(skipped_members).collect();
         let all = self.set.status.application_status.iter();
@@ -92,13 +92,12 @@ impl ActorState {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// Returns the interval between writes. The larger the status, the more each write costs its readers.
+    /// Returns the interval between writes. Each write of a larger status costs its readers more.
     fn write_interval(&self) -> Duration {
         let number = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         WRITE_INTERVAL_MIN.max(WRITE_INTERVAL_PER_MEMBER.saturating_mul(number)).min(WRITE_INTERVAL_MAX)
     }
 
-    /// Returns the warnings about the generated Applications.
     pub(super) fn output_warnings(&self) -> &[String] {
         self.generated.as_ref().map(|generated| generated.warnings.as_slice()).unwrap_or_default()
     }

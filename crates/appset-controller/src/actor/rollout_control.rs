@@ -30,13 +30,13 @@ pub(super) struct Rollouts {
     /// ID and state of the newest rollout, running or finished.
     pub id: Option<StreamId>,
     pub last: Option<State>,
-    /// Events that have been emitted about the newest rollout.
+    /// Emitted Events of the newest rollout.
     pub emitted: EmittedMilestones,
-    /// Applications that are synced with pruning.
+    /// Applications synced with pruning.
     pub prunes: PruningApplications,
     /// Revisions with the same manifests.
     pub same: RevisionEquivalence,
-    /// Status to report as long as no rollout was needed.
+    /// Status to report until a rollout is needed.
     pub settled: Said,
 }
 
@@ -80,13 +80,13 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Returns the newest rollout, if its UID shows that it is this ApplicationSet's.
+    /// Returns the newest rollout if its UID matches this ApplicationSet's.
     pub(super) fn own_rollout(&self) -> Option<&State> {
         let is_own = |state: &&State| state.rollout().is_some_and(|one| one.uid == self.set.metadata.uid);
         self.rollouts.last.as_ref().filter(is_own)
     }
 
-    /// Starts a rollout or notifies the running rollout of changes, if this is due.
+    /// Starts a rollout or notifies the running one of changes, if due.
     pub(super) async fn update_rollout(&mut self, request: Request) {
         if self.recall_at.is_some() {
             return;
@@ -99,7 +99,7 @@ impl ActorState {
                     news.into_iter().for_each(|news| running.send_input(news));
                 }
             }
-            // The rollout of a deleted ApplicationSet of the same name must finish first.
+            // The rollout of a deleted ApplicationSet with this name must finish first.
             RolloutStepDue::Start(_) if self.rollouts.running.is_some() => {
                 self.end_rollout("its ApplicationSet no longer exists").await
             }
@@ -139,7 +139,7 @@ impl ActorState {
         }
     }
 
-    /// Ends the running rollout, regardless of its state.
+    /// Ends the running rollout, whatever its state.
     pub(super) async fn end_rollout(&mut self, reason: &str) {
         let Some(running) = &self.rollouts.running else { return };
         let rollout = self.rollouts.last.as_ref().and_then(State::rollout);
@@ -181,8 +181,8 @@ impl ActorState {
         }
     }
 
-    /// Terminates the rollout of an ApplicationSet that no longer has a progressive sync. If operations are
-    /// running, only pauses it.
+    /// Terminates the rollout of an ApplicationSet without a progressive sync, or pauses it while operations
+    /// are running.
     pub(super) async fn end_unwanted_rollout(&mut self) {
         if is_progressive(&self.set, &self.shared.options) {
             return;
@@ -194,7 +194,7 @@ impl ActorState {
         if !rollout.members.values().any(is_at_work) {
             return self.end_rollout(reason).await;
         }
-        // Let the running operations finish, because nothing else would sync their Applications.
+        // Let the running operations finish: nothing else would sync their Applications.
         if rollout.paused.is_none() && rollout.terminated.is_none() {
             let request = Input::UserRequest {
                 request: UserRequest::Pause,

@@ -1,5 +1,5 @@
-//! Deletion of an ApplicationSet that has no deletion order. Its Applications are either all deleted at once
-//! or outlive it, without waiting for each other. In a cluster, Kubernetes deletes them after the
+//! Deletion of an ApplicationSet without a deletion order. Its Applications are deleted all at once or
+//! outlive it, without waiting for each other. In a cluster, Kubernetes deletes them after the
 //! ApplicationSet. A machine without commands records what happens to each of them, even after the
 //! ApplicationSet's actor has stopped.
 
@@ -97,7 +97,7 @@ impl ActorState {
             new.into_iter().map(member_spec).for_each(join);
             return true;
         }
-        // A deletion without Applications is also recorded, unless this ApplicationSet already has another
+        // A deletion without Applications is recorded, too, unless this ApplicationSet already has another
         // record.
         let is_recorded = self.teardowns.unordered.is_some() || self.own_teardown().is_some();
         if is_recorded && new.is_empty() {
@@ -119,8 +119,8 @@ impl ActorState {
         }
     }
 
-    /// Records the deletion of an ApplicationSet that is gone from the store, which may be the only sign of
-    /// the deletion.
+    /// Records the deletion of an ApplicationSet that is gone from the store. Its absence may be the only
+    /// sign of the deletion.
     pub(super) async fn record_removal(&mut self) {
         if self.teardowns.unordered.is_some() {
             return;
@@ -128,7 +128,7 @@ impl ActorState {
         if !self.is_deleting() {
             match self.shared.store.exists(&self.set).await {
                 Ok(false) => {}
-                // The ApplicationSet still exists, but is out of this controller's scope.
+                // The ApplicationSet still exists, but outside this controller's scope.
                 Ok(true) => return,
                 Err(error) => {
                     tracing::warn!(set = %self.key, %error, "failed to check whether the ApplicationSet was deleted");
@@ -143,7 +143,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the Applications whose deletion isn't recorded anywhere.
+    /// Returns the Applications without a recorded deletion.
     fn unrecorded_applications<'a>(
         &self,
         all: &'a BTreeMap<String, Arc<Application>>,

@@ -12,8 +12,7 @@ use tidegate_app_controller::generator_inputs::ObjectSources;
 /// Default name of the list of decisions in the resource's status.
 const DEFAULT_LIST: &str = "clusters";
 
-/// Returns the decisions in the resources that a generator selects. These resources are in the
-/// ApplicationSet's namespace.
+/// Returns the decisions in the resources that a generator selects in the ApplicationSet's namespace.
 pub(super) fn find_decisions(
     objects: &ObjectSources<'_>,
     namespace: &str,
@@ -83,7 +82,7 @@ fn find_gvk(discovery: &Discovery, api_version: &str, named: &str) -> Option<Gvk
     kinds.next().map(|(kind, _)| Gvk::new(&kind.group, &gvk.version, &kind.kind))
 }
 
-/// Guesses the plural like Kubernetes does. Nearly all definitions follow this rule.
+/// Guesses the plural as Kubernetes does. Nearly all definitions follow this rule.
 fn guess_plural(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),

@@ -105,8 +105,7 @@ fn clusters_come_from_secrets() {
     assert_eq!(all.unwrap(), owned_pairs(&[("eu", "https://eu"), local, ("us", "https://us")]));
     let prod = generate_names_and_servers(world(), &named(json!({"matchLabels": {"env": "prod"}})), false);
     assert_eq!(prod.unwrap(), owned_pairs(&[("eu", "https://eu")]));
-    // Fewer clusters would mean fewer Applications, so the generator must fail if a declaration is
-    // unreadable.
+    // Fewer clusters would mean fewer Applications, so an unreadable declaration must fail the generator.
     let broken = world();
     broken.destinations.declare(vec![cluster_declaration("eu", &json!({}), "")]);
     let error = generate_names_and_servers(broken, &named(json!({})), false).unwrap_err();
@@ -288,7 +287,7 @@ fn start_server(answers: &'static [(&'static str, &'static str)]) -> (String, Ar
     let url = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
     let writing = Arc::clone(&requests);
-    // The thread ends together with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -409,7 +408,7 @@ fn generator_secrets_come_from_the_namespace_of_the_appset() {
     ] {
         assert_eq!(ask(&providers, name, key), Err(expected.to_owned()));
     }
-    // The Secret of a GitHub App may lack some of the requested keys.
+    // A GitHub App's Secret may lack some of the requested keys.
     let found = BTreeMap::from([("a".to_owned(), Token::new("hunter2"))]);
     assert_eq!(app(&providers, "plain", &["a", "none"]), Ok(found.clone()));
     for (name, expected) in [

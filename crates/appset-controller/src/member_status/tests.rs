@@ -1,4 +1,4 @@
-//! Evidence that an operation brought an Application to its target.
+//! Evidence that an operation deployed an Application's target.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::ApplicationSet;
@@ -59,7 +59,7 @@ fn older_observations_and_other_specifications_are_no_evidence() {
     changed.spec.source.as_mut().unwrap().path = "other".to_owned();
     let seen = observe_member(&changed, &one, &targets, &RevisionEquivalence::default());
     assert_eq!((seen.deployed, seen.synced), (None, false));
-    // An earlier process published the status, so this process hasn't compared the Application yet.
+    // An earlier process published the status. This process hasn't compared the Application yet.
     let old = Deployments { is_compared: false, ..one.clone() };
     assert_eq!(observe_member(&well, &old, &targets, &RevisionEquivalence::default()).operation, None);
     let away = observe_member(
@@ -79,7 +79,7 @@ fn older_observations_and_other_specifications_are_no_evidence() {
         (seen.health, seen.message.as_str()),
         (HealthStatus::Degraded, "Deployment web: 0 of 1 replicas")
     );
-    // The Application's own message repeats the message of its first Degraded resource.
+    // The Application's own message repeats that of its first Degraded resource.
     let health = sick.status.health.as_mut().unwrap();
     health.message = "Deployment shop/web: 0 of 1 replicas (and 1 more)".to_owned();
     let seen = observe_member(&sick, &one, &targets, &RevisionEquivalence::default());
@@ -129,7 +129,7 @@ fn an_unknown_status_is_awaited_and_then_counts_as_new() {
     let live = compared_application("Synced", "Healthy");
     let unknown = Deployments::default();
     assert!(of(Some((&live, &unknown))).unwrap_err().contains("has not been compared"));
-    // The Application isn't compared, so a rollout doesn't wait for a comparison.
+    // The Application is never compared, so a rollout doesn't wait for a comparison.
     let mut skipped = live.clone();
     skipped.metadata.annotations.insert("argocd.argoproj.io/skip-reconcile".into(), "true".into());
     assert_eq!(of(Some((&skipped, &unknown))).unwrap().completed_by, None);

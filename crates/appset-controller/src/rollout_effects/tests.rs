@@ -1,5 +1,5 @@
-//! Rollouts of managed Applications. The cluster's audit log shows which operations start, in which order,
-//! and how often.
+//! Rollouts of managed Applications. The cluster's audit log shows the operations, their order and their
+//! number.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ struct RunningRollout {
 
 impl RunningRollout {
     async fn await_state<T>(&mut self, mut find: impl FnMut(&Rollout) -> Option<T>) -> T {
-        // `on_change` doesn't report a state that was durable before this engine started.
+        // `on_change` doesn't report state from before this engine started.
         let state = self.rollout.state().await.unwrap();
         if let Some(found) = state.rollout().and_then(&mut find) {
             return found;
@@ -95,7 +95,6 @@ async fn start_rollout(
     RunningRollout { rollout: engine.run_machine(id, input, work).await.unwrap(), changes }
 }
 
-/// Returns the ApplicationSet's next step.
 async fn next_step(
     environment: &TestEnvironment,
     standings: &mut MemberStatusCache,
@@ -141,7 +140,7 @@ async fn members_reach_one_commit_step_by_step_and_nothing_else_starts() {
     let (set, mut standings) = (sample_appset(None), MemberStatusCache::default());
     let request = expect_request(next_step(&environment, &mut standings, &set, None).await);
     let id = environment.next_id().await;
-    // A commit made after the rollout was requested isn't part of the rollout.
+    // A commit after the rollout's request isn't part of the rollout.
     environment.commit("b", &manifests("b", "2", "20ms"));
     let state = start_rollout(&environment, &set, id, Some(request.clone())).await.await_end().await;
     let rollout = state.rollout().unwrap();
@@ -163,8 +162,7 @@ async fn members_reach_one_commit_step_by_step_and_nothing_else_starts() {
             "{name}"
         );
     }
-    // The newer commit causes another rollout. Once that rollout has finished, nothing else starts, even
-    // after a restart.
+    // The newer commit causes another rollout. After that, nothing else starts, even after a restart.
     let next = expect_request(next_step(&environment, &mut standings, &set, Some(&state)).await);
     assert_ne!(next.targets, request.targets);
     let id = environment.next_id().await;
@@ -212,8 +210,8 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
     let state = at_work.await_end().await;
     assert_eq!(state.rollout().unwrap().outcome.as_ref().unwrap().end, End::Completed);
     assert_eq!(environment.operations().await.len(), 2);
-    // After the rollout has finished, an unrelated commit doesn't start another rollout either, even if a
-    // user syncs an Application to that commit.
+    // After the rollout, an unrelated commit doesn't start another one either, even if a user syncs an
+    // Application to that commit.
     let elsewhere = environment.commit("elsewhere", "# more");
     assert_eq!(next_step(&environment, &mut standings, &set, Some(&state)).await, RolloutStepDue::Nothing);
     environment.sync("a").await;
@@ -238,8 +236,7 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
     environment.shutdown().await;
 }
 
-/// A member's files change. Because a program is missing, Tidegate can't determine whether the manifests also
-/// change.
+/// A member's files change. Tidegate can't compare the manifests, because a program is missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_that_cannot_be_compared_supersede_nothing() {
     let mut environment = start_environment("20ms").await;
@@ -267,8 +264,7 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
         }
         let mut standings = MemberStatusCache::default();
         assert_eq!(next_step(&environment, &mut standings, &set, Some(&held)).await, RolloutStepDue::Nothing);
-        // Each pass compares the manifests again, and its result contains the reason why they can't be
-        // compared.
+        // Each pass compares the manifests again, and its result explains why they can't be compared.
         let targets = TargetIdentities::from_appset(&set).unwrap();
         let key = AppKey { namespace: "argocd".to_owned(), name: "fleet".to_owned() };
         let observed = ObservedAppSet { key: &key, targets: &targets, last: Some(&held) };
@@ -288,7 +284,7 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
     environment.shutdown().await;
 }
 
-/// Returns a hook, and a Deployment that becomes ready some time after its sync.
+/// Returns a hook, and a Deployment that takes a while to become ready.
 fn slow_manifests(name: &str) -> String {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
         "name": format!("slow-{name}"), "annotations": {"sim.tidegate.dev/ready-after": "3s"},
@@ -298,7 +294,7 @@ fn slow_manifests(name: &str) -> String {
     format!("{}\n---\n{deployment}\n", manifests(name, "1", "20ms"))
 }
 
-/// Syncs `b` in the same way as a user, until it is Synced but not yet Healthy.
+/// Syncs `b` as a user would, until it is Synced but not yet Healthy.
 async fn sync_manually(environment: &TestEnvironment) {
     environment.sync("b").await;
     let is_progressing = |now: &Application, deployed: &tidegate_app_controller::Deployments| {
@@ -464,7 +460,7 @@ async fn an_undefined_gate_keeps_a_step_closed_and_is_reported() {
     }
 }
 
-/// A gate that always opens and reports the requests that it receives.
+/// A gate that always opens and reports its requests.
 struct OpenGate;
 
 impl Actor for OpenGate {

@@ -1,4 +1,4 @@
-//! Ordered deletions: requests to the store, their order, and the status while the deletion is running.
+//! Ordered deletions: requests to the store, their order, and the status during the deletion.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

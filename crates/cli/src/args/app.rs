@@ -314,10 +314,9 @@ pub enum ConcurrencyPolicyArg {
     // The sync is refused.
     #[default]
     Refuse,
-    // The sync starts when the other operation has ended.
+    // The sync starts after the other operation.
     Queue,
-    // The other operation is terminated once its running hooks have finished, provided that the operation is
-    // waiting or has failed.
+    // The other operation is terminated after its running hooks, but only if it is waiting or has failed.
     Supersede,
 }
 
@@ -376,8 +375,8 @@ pub struct AppDeleteArgs {
     /// Names of the applications
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// Delete each object after the objects it owns (foreground), before the objects it owns (background), or not at
-    /// all (orphan)
+    /// Deletion mode for the application's objects: after the objects they own (foreground), before them (background),
+    /// or not at all (orphan: keeps them)
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub cascade: CascadeArg,
     /// Do not run deletion hooks; with --cascade orphan, they never run

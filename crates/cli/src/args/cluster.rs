@@ -1,4 +1,4 @@
-//! Options that select the cluster and the user for a command. Flattened into every command that needs a cluster.
+//! Options that select a command's cluster and user. Flattened into every command that needs a cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl ClusterArgs {
         (!self.sim).then(|| self.connection.to_connection())
     }
 
-    /// Returns the options that a suggested command needs to use the same cluster as the same user: ` --sim`, `
-    /// --context NAME`, or nothing.
+    /// Returns the options that select the same cluster and user in a suggested command: ` --sim`, ` --context
+    /// NAME`, or nothing.
     pub fn command_options(&self) -> String {
         if self.sim {
             return " --sim".to_owned();
@@ -67,7 +67,7 @@ impl ConnectionArgs {
         }
     }
 
-    /// Returns the options that a suggested command needs for the same connection and user.
+    /// Returns the options that select the same connection and user in a suggested command.
     pub fn command_options(&self) -> String {
         let ConnectionArgs { kubeconfig, context, impersonate_user, impersonate_groups, .. } = self;
         let file = kubeconfig.as_ref().map(|file| file.to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! Options that most commands share.
+//! Options shared by most commands.
 
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,8 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// Returns the options that a suggested command needs to use the same remote service, or `None` if no remote
-    /// service is used.
+    /// Returns the options that select the same remote service in a suggested command, or `None` without a
+    /// remote service.
     pub fn command_options(&self) -> Option<String> {
         let server = self.server.as_deref()?;
         let files = [("--token-file", &self.token_file), ("--ca", &self.ca)];
@@ -64,7 +64,7 @@ pub enum Format {
 }
 
 impl StateArgs {
-    /// Returns the folder, if one is set.
+    /// Returns the folder, if set.
     pub fn state_dir(&self) -> Option<&Path> {
         self.state_dir.as_deref()
     }

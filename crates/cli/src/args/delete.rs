@@ -32,8 +32,8 @@ pub struct DeleteArgs {
     pub yes: bool,
     #[command(flatten)]
     pub reason: ReasonArgs,
-    /// Delete each object after the objects it owns (foreground), before the objects it owns (background), or not at
-    /// all (orphan)
+    /// Deletion mode for the application's objects: after the objects they own (foreground), before them (background),
+    /// or not at all (orphan: keeps them)
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub cascade: CascadeArg,
     #[command(flatten)]

@@ -8,8 +8,8 @@ use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// Commands that print the messages of a folder or file, for messages that don't mention a command. Messages in
-/// all other files mention the command that has the option, because several commands print these messages.
+/// Commands that print the messages of a folder or file, for messages that don't mention a command. All other
+/// messages mention the command with the option, because several commands print them.
 #[rustfmt::skip]
 const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("cli/src/args", &[]), // The help texts of the commands.
@@ -43,7 +43,7 @@ const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("scm/src", &["serve"]),
 ];
 
-/// Other programs, whose options are ignored.
+/// Other programs. Their options are ignored.
 const FOREIGN_PROGRAMS: [&str; 4] = ["git", "kubectl", "helm", "kustomize"];
 
 #[test]
@@ -87,7 +87,7 @@ fn every_hint_names_an_option_that_the_command_has() {
     assert!(seen > 50, "the sources are not read: {seen}");
 }
 
-/// Returns true if a command has the option, including global options.
+/// Returns true if a command has the option. Global options count.
 fn has_option(command: &Command, option: &str) -> bool {
     command.get_arguments().any(|argument| argument.get_long() == Some(option))
 }
@@ -98,7 +98,7 @@ fn find_command<'c>(command: &'c Command, path: &str) -> &'c Command {
     })
 }
 
-/// Returns the commands that the literal mentions.
+/// Returns the commands mentioned in the literal.
 fn named_commands<'c>(command: &'c Command, literal: &str) -> Vec<&'c Command> {
     let after = literal.match_indices("tidegate ").map(|(at, word)| &literal[at + word.len()..]);
     after
@@ -153,7 +153,7 @@ pub(super) fn find_source_files(crates: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Returns the string literals in a source file, each with the line that it starts on.
+/// Returns the string literals in a source file, each with its first line number.
 pub(super) fn parse_string_literals(source: &str) -> Vec<(usize, String)> {
     let characters: Vec<char> = source.chars().collect();
     let at = |index: usize| characters.get(index).copied().unwrap_or('\n');
@@ -165,7 +165,7 @@ pub(super) fn parse_string_literals(source: &str) -> Vec<(usize, String)> {
                     index += 1;
                 }
             }
-            // This is a character literal, because a lifetime does not have a closing quote.
+            // A lifetime has no closing quote, so this is a character literal.
             '\'' if at(index + 1) == '\\' => {
                 index += 2;
                 while at(index + 1) != '\'' && at(index + 1) != '\n' {

@@ -274,7 +274,7 @@ pub struct RecordFileArgs {
 }
 
 impl RecordFileArgs {
-    /// Returns the requested format. If there is none, returns the format for the file's extension.
+    /// Returns the requested format or, by default, that of the file's extension.
     pub fn format(&self) -> RecordFormat {
         let ending = self.output.as_deref().and_then(Path::extension);
         let is_page =

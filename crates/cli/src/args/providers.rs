@@ -1,4 +1,4 @@
-//! Options that restrict the HTTP servers that generators in managed ApplicationSets may use.
+//! Options that restrict the HTTP servers for generators in managed ApplicationSets.
 
 use clap::{ArgAction, Args};
 use tidegate_app_controller::generator_inputs::{Policy, Providers};

@@ -125,7 +125,7 @@ pub struct ServeArgs {
     pub retention: RetentionArgs,
     #[command(flatten)]
     pub state: StateArgs,
-    // Groups with a heading are last, because a heading applies to all arguments after it.
+    // Groups with a heading come last, because a heading applies to all arguments after it.
     #[command(flatten)]
     pub appsets: ServeAppSetArgs,
     #[command(flatten)]
@@ -134,7 +134,7 @@ pub struct ServeArgs {
 
 /// Environment variable with the namespace of the control plane, for all commands.
 pub const CONTROL_NAMESPACE_VARIABLE: &str = "TIDEGATE_CONTROL_NAMESPACE";
-/// Value that means all namespaces.
+/// Value for all namespaces.
 const ALL_NAMESPACES: &str = "*";
 
 impl ServeArgs {

@@ -131,8 +131,8 @@ pub enum AppSetPolicyArg {
 }
 
 impl ServeAppSetArgs {
-    /// Returns the service's settings. Settings that are not set on the command line come from a ConfigMap in
-    /// the cluster.
+    /// Returns the service's settings. Settings missing from the command line come from a ConfigMap in the
+    /// cluster.
     pub fn options(&self) -> AppSetOptions {
         let policy = self.policy.map(|policy| match policy {
             AppSetPolicyArg::CreateOnly => ApplicationsSync::CreateOnly,

@@ -193,7 +193,7 @@ pub enum PlanFormat {
     Tree,
     Json,
     Yaml,
-    // A Mermaid diagram, for use in Markdown.
+    // A Mermaid diagram for Markdown.
     Mermaid,
     Svg,
 }
@@ -278,7 +278,7 @@ pub struct SyncArgs {
     pub state: StateArgs,
 }
 
-/// Options that conflict with `--plan`, because a stored plan already determines their values.
+/// Options that conflict with `--plan`, because a stored plan determines their values.
 const PLAN_DETERMINED_OPTIONS: [&str; 18] = [
     "paths",
     "app",
@@ -303,7 +303,7 @@ const PLAN_DETERMINED_OPTIONS: [&str; 18] = [
 /// State that the last wave must reach for a sync to succeed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WaitArg {
-    // As in Argo CD, the sync does not wait for the last wave to become healthy.
+    // As in Argo CD, the sync doesn't wait for the last wave to become healthy.
     #[default]
     Synced,
     // The last wave must also become healthy.

@@ -9,7 +9,7 @@ use tidegate_state::shell_words::quote_shell_word;
 use super::cluster::ConnectionArgs;
 use super::common::ServiceArgs;
 
-/// Value that means all namespaces.
+/// Value for all namespaces.
 const ALL_NAMESPACES: &str = "*";
 const HEADING: &str = "Direct access";
 
@@ -48,7 +48,7 @@ impl DirectArgs {
         }
     }
 
-    /// Returns the options that a suggested command needs for the same access.
+    /// Returns the options that select the same access in a suggested command.
     pub fn command_options(&self) -> String {
         let namespaces =
             self.app_namespace.iter().map(|one| format!(" --app-namespace {}", quote_shell_word(one)));

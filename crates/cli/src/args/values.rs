@@ -1,4 +1,4 @@
-//! Parsers for values that clap's built-in parsers do not cover.
+//! Parsers for values that clap's built-in parsers don't cover.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tidegate_planner::manifests::is_label;
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
-/// Parses a path. The path may be empty, because an empty environment variable counts as unset.
+/// Returns a parser for paths. A path may be empty, because an empty environment variable counts as unset.
 pub fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
@@ -30,7 +30,7 @@ pub fn parse_required_reason(text: &str) -> Result<String, String> {
         .ok_or_else(|| "provide a reason".to_owned())
 }
 
-/// Parses `true` or `false`; an empty variable counts as false.
+/// Parses `true` or `false`. An empty variable counts as false.
 pub fn parse_bool(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "1" | "t" => Ok(true),
@@ -39,7 +39,7 @@ pub fn parse_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Parses a number that is at least one.
+/// Returns a parser for numbers greater than zero.
 pub fn count_parser() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }

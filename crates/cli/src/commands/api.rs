@@ -14,7 +14,7 @@ use crate::output::Printer;
 
 /// Address to try first.
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8480);
-/// Address with any free port, as a fallback.
+/// Fallback address with any free port.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Starts the server if it is enabled. With an apps folder, the page is on by default, under a URL that only
@@ -56,7 +56,7 @@ pub async fn start_server(
     Ok(Some((server, text)))
 }
 
-/// Starts the server for the user who started the service. A failure is never fatal, because no one asked for
+/// Starts the server for the user who started the service. A failure isn't fatal, because no one asked for
 /// the page.
 async fn start_owner_server(
     state: &Arc<AppState>,
@@ -84,8 +84,7 @@ async fn start_owner_server(
     Ok(Some((server, text)))
 }
 
-/// Prints the page's URL again. By the time the service is up, the first message has scrolled off the
-/// terminal.
+/// Prints the page's URL again, because the first message has scrolled off the terminal by now.
 pub fn repeat_address(server: Option<&Server>, printer: &Printer) {
     if !io::stderr().is_terminal() {
         return;

@@ -32,7 +32,7 @@ use crate::output::{Printer, application, format_count};
 use self::app_wait::{AwaitedOperation, GoalResult, poll_until, show_list, wait, wait_until_finished};
 use self::transport::{ReportedApplication, Transport};
 
-/// Time limit for a comparison requested through an Application resource. It may have to wait for a
+/// Timeout of a comparison requested through an Application resource, which may have to wait for a
 /// repository.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -49,7 +49,7 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
         AppCommand::Diff { name, revisions, plan, output, transport } => {
             match show_differences(&transport, name, (&revisions, plan), printer).await {
                 Ok((objects, findings)) => diff::print_differences(&objects, &findings, output, printer),
-                // An error must not use the exit code that reports differences.
+                // An error must not use the exit code for differences.
                 Err(error) => {
                     printer.error(&error);
                     Ok(CommandOutcome::NotCompared)
@@ -69,8 +69,8 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
     }
 }
 
-/// Returns the names of the selected applications: those given, or all that match the filter. Empty if there
-/// are neither names nor a filter.
+/// Returns the names of the selected applications: those given, or all that match the filter. Empty without
+/// names and filter.
 async fn select_names(
     transport: &Transport,
     (names, which): (&[String], &ApplicationFilterArgs),
@@ -91,7 +91,7 @@ async fn select_names(
     Ok(chosen)
 }
 
-/// Returns the named applications, without duplicates, as they were before any request was sent.
+/// Returns the named applications, without duplicates, as they were before the first request.
 async fn find_each(
     transport: &Transport,
     names: impl IntoIterator<Item = String>,
@@ -137,7 +137,6 @@ async fn list(
     Ok(CommandOutcome::Done)
 }
 
-/// Returns a filter for the selected applications.
 fn application_filter(which: &ApplicationFilterArgs) -> impl Fn(&Application) -> bool {
     let (projects, labels) = (which.projects.clone(), which.labels.clone().unwrap_or_default());
     let wanted = ApplicationFilter { projects, labels, ..ApplicationFilter::default() };

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 
-/// Directive: the shell should also complete file names.
+/// Directive for file names as additional completions.
 const FILES: u8 = 0;
-/// Directive: there are no other completions.
+/// Directive for no further completions.
 const NO_FILES: u8 = 4;
 
 /// Returns the completions for the words after the program's name.
@@ -32,7 +32,7 @@ pub fn complete_words(command: &Command, text: &[String]) -> String {
     };
     let mut lines = String::new();
     for (word, about) in offered.iter().filter(|(word, _)| word.starts_with(started)) {
-        // Writing to a String cannot fail.
+        // Writing to a String can't fail.
         let _ = match about.is_empty() {
             true => writeln!(lines, "{word}"),
             false => writeln!(lines, "{word}\t{about}"),
@@ -42,8 +42,8 @@ pub fn complete_words(command: &Command, text: &[String]) -> String {
     lines
 }
 
-/// Returns the command selected by the words, the option whose value comes next, and the number of positional
-/// arguments so far.
+/// Returns the command selected by the words, the option that needs a value next, and the number of
+/// positional arguments so far.
 fn find_position<'a>(root: &'a Command, text: &[String]) -> (&'a Command, Option<&'a Arg>, usize) {
     let (mut command, mut awaited, mut given) = (root, None, 0_usize);
     for word in text {
@@ -89,7 +89,7 @@ fn option_candidates(command: &Command) -> Candidates {
     shown.filter_map(|arg| Some((format!("--{}", arg.get_long()?), help_line(arg.get_help())))).collect()
 }
 
-/// Returns an argument's possible values, or files if it accepts anything.
+/// Returns an argument's possible values, or files if any value is allowed.
 fn value_candidates(arg: &Arg) -> (Candidates, u8) {
     let possible = arg.get_possible_values();
     let shown = possible.iter().filter(|value| !value.is_hide_set());
@@ -124,7 +124,7 @@ mod tests {
             (&["ops", "list", "--res"], &["--result"], ":4"),
             (&["ops", "list", "--result", "s"], &["succeeded", "superseded"], ":4"),
             (&["ops", "export", "shop", "--format", ""], &["json", "html"], ":4"),
-            // An option's value isn't a subcommand, and an argument that accepts anything may be a file.
+            // An option's value isn't a subcommand, and an argument with arbitrary values may be a file.
             (&["ops", "list", "--app", "pause", "--unt"], &["--until"], ":4"),
             (&["sync", ""], &[], ":0"),
             (&["completions", "po"], &["powershell"], ":4"),

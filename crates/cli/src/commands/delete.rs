@@ -60,7 +60,7 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<CommandOutcome,
     run_and_report(work, &state_dir, printer).await
 }
 
-/// Returns the manifests with the deletion hooks: those in the arguments, or else those of the last sync.
+/// Returns the manifests with deletion hooks: those in the arguments, or else those of the last sync.
 fn select_hooks(
     given: Option<Manifests>,
     last: Option<LastSync>,

@@ -18,7 +18,7 @@ use crate::output::Printer;
 use crate::output::diff;
 use crate::request;
 
-/// Runs the command. Errors have an exit code of their own, so that they can't be mistaken for differences.
+/// Runs the command. Errors have their own exit code, so that no one mistakes them for differences.
 pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match compare(args, printer).await {
         Err(error) => {
@@ -48,7 +48,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, C
     print_differences(&objects, &findings, args.output, printer)
 }
 
-/// Prints the differences, and returns the outcome.
+/// Prints the differences. Returns the outcome.
 pub fn print_differences(
     objects: &[ObjectDifference],
     findings: &[Warning],

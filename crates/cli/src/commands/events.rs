@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::{Printer, events};
 
-/// Used if the process that runs the operation doesn't support waiting for events.
+/// Poll interval for a process that doesn't support waiting for events.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {

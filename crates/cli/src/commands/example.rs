@@ -1,4 +1,4 @@
-//! `tidegate example`: writes files for trying out Tidegate without any other tools or files.
+//! `tidegate example`: writes files for trying Tidegate without other tools or files.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::Printer;
 
-/// The folder of the example that is a Git repository.
+/// Folder of the example that becomes a Git repository.
 const REPOSITORY: &str = "repo";
 const GIT: &str = ".git";
 const FIRST_MESSAGE: &str = "Deploy the fleet";
@@ -86,7 +86,7 @@ fn write_shop(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliErr
     Ok(CommandOutcome::Done)
 }
 
-/// Writes an example to a folder that is empty or doesn't exist.
+/// Writes an example to an empty or new folder.
 fn write_files(folder: &Path, files: &[(&str, &str)]) -> Result<(), CliError> {
     let is_taken = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file();
     if is_taken {

@@ -1,4 +1,4 @@
-//! `tidegate ops export`: writes one operation to a self-contained file.
+//! `tidegate ops export`: writes an operation to a self-contained file.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Res
         Reply::Operation(inspected) => *inspected,
         other => return Err(operation_access::unexpected_reply_error(&other).into()),
     };
-    // Use the ID: by now, the application's name may refer to a newer operation.
+    // Use the ID: the application's name may already refer to a newer operation.
     let id = details.operation.id.to_string();
     let all = |operation| Request::Facts { operation };
     match operation_access::query_operation(state_dir, printer, &id, all).await? {
@@ -61,8 +61,8 @@ async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Res
     }
 }
 
-/// Writes a file that only its owner can read. A temporary file is written first, so that readers never see a
-/// partial file.
+/// Writes a file that only its owner can read. Uses a temporary file, so that readers never see a partial
+/// file.
 pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<(), CliError> {
     let failed = |source| CliError::io("write", path, source);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! `tidegate health`: shows the health of objects in files according to the health rules.
+//! `tidegate health`: the health of objects in files, according to the health rules.
 
 use serde::Serialize;
 use tidegate_executor::{Clock as _, SystemClock};
@@ -12,8 +12,8 @@ use crate::exit::CommandOutcome;
 use crate::input;
 use crate::output::{Printer, Style, Text, table};
 
-/// A result in JSON or YAML output. There is no status if the kind has no rule, and an empty one if the
-/// script didn't return any.
+/// A result in JSON or YAML output. The status is absent if the kind has no rule, and empty if the script
+/// returned none.
 #[derive(Debug, Serialize)]
 struct HealthVerdict {
     status: Option<String>,

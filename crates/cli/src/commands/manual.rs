@@ -1,4 +1,4 @@
-//! Output generated from the definition of the command line: completion scripts and man pages.
+//! Completion scripts and man pages, generated from the definition of the command line.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub fn man(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliError>
 fn collect_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) {
     let man = Man::new(command.clone());
     let mut page = Vec::new();
-    // Writing to memory cannot fail.
+    // Writing to memory can't fail.
     if man.render(&mut page).is_ok() {
         pages.push((man.get_filename(), page));
     }

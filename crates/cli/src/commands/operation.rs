@@ -31,7 +31,7 @@ pub struct OperationInput<'a> {
     pub waiting: &'a WaitingArgs,
 }
 
-/// Runs an operation to its end and reports the result.
+/// Runs an operation to the end and reports the result.
 pub async fn run_and_report(
     work: OperationInput<'_>,
     state_dir: &StateDir,
@@ -61,8 +61,8 @@ pub async fn run_and_report(
     report::report(waited, waiting.output, state_dir, printer)
 }
 
-/// Starts the operation, after waiting for another operation of the same application to finish if necessary.
-/// Nothing is recorded before the start.
+/// Starts the operation, if necessary after another operation of the application. Records nothing before the
+/// start.
 async fn start_operation(
     session: &Session,
     request: SyncRequest,
@@ -75,8 +75,7 @@ async fn start_operation(
         let during = if waits { " while another operation for the application was unfinished" } else { "" };
         CliError::refused(format!("{reason}{during}; this operation was not started"))
     };
-    // The timeout covers only the wait for another operation. Otherwise, a slow machine could cause a
-    // timeout.
+    // The timeout covers only the wait for another operation, so that a slow machine can't cause a timeout.
     let time_limit = timeout.filter(|_| waits);
     tokio::select! {
         begun = session.engine.submit_with_policy(request, targets, if_open) => Ok(begun?),
@@ -87,8 +86,8 @@ async fn start_operation(
     }
 }
 
-/// Stores the health scripts in case the operation is resumed later. Another open operation of the
-/// application keeps its own, unless this process resumes it first.
+/// Stores the health scripts for a later resume. Another open operation of the application keeps its own,
+/// unless this process resumes it first.
 async fn store_health_rules(
     session: &Session,
     state_dir: &StateDir,

@@ -144,8 +144,8 @@ async fn show(one: &SingleOperationArgs, printer: &Printer) -> Result<CommandOut
     }
 }
 
-/// Returns the logs of failed hooks from every attempt. The operation's view has only the newest attempt, so
-/// after a retry, the logs are read from the recorded events.
+/// Returns the logs of failed hooks from all attempts. The operation's view only has the newest attempt, so
+/// after a retry, the logs come from the recorded events.
 async fn load_hook_logs(
     operation: &OperationView,
     state_dir: &StateDir,
@@ -155,10 +155,10 @@ async fn load_hook_logs(
         let logs = operation.hook_logs.iter().cloned();
         return logs.map(|log| AttemptLog { attempt: 1, log }).collect();
     }
-    // Use the ID: by now, the application's name may refer to a newer operation.
+    // Use the ID: the application's name may already refer to a newer operation.
     match operation_access::query(state_dir, printer, Request::Facts { operation: operation.id }).await {
         Ok(Reply::Facts { facts, .. }) => attempt_logs(&facts),
-        // A damaged log has already been reported.
+        // A damaged log was already reported.
         _ => Vec::new(),
     }
 }
@@ -187,7 +187,7 @@ fn show_operation(
     Ok(())
 }
 
-/// Returns the error for a compacted operation, of which only a summary is left.
+/// Returns the error for a compacted operation, which only has a summary left.
 fn compacted_error(operation: OperationId) -> LogError {
     LogError::Compacted { stream: StreamName::with_kind(StreamKind::OPERATION, operation) }
 }
@@ -223,7 +223,7 @@ async fn show_log(one: &SingleOperationArgs, printer: &Printer) -> Result<Comman
     Ok(CommandOutcome::Done)
 }
 
-/// Sends a request to an operation if it is running, or else records it in the log.
+/// Sends a request to a running operation, or else records it in the log.
 async fn send_action(
     one: &SingleOperationArgs,
     action: OperationAction,
@@ -235,7 +235,7 @@ async fn send_action(
     Ok(CommandOutcome::Done)
 }
 
-/// Terminates an operation. If no process is running it, this command does so until it has finished.
+/// Terminates an operation. If no process is running it, this command runs it to the end.
 async fn terminate(
     one: &SingleOperationArgs,
     action: OperationAction,
@@ -274,16 +274,17 @@ async fn terminate(
     run_to_end(entrance, clusters, &summary, one.output, &state_dir, &mut signals, printer).await
 }
 
-/// A request that was stored durably.
+/// A durably stored request.
 struct RecordedAction {
     summary: Summary,
-    /// The log, unless another process has opened it.
+    /// Log, unless another process has opened it.
     log: Option<log::Log>,
-    /// True if no process is running the operation. The request then takes effect at the next `resume`.
+    /// True if no process is running the operation. The request takes effect at the next `resume`.
     is_waiting: bool,
 }
 
-/// Records a request through the running process. Without one, records it in the log and returns the log.
+/// Records a request through the running process or, without one, in the log. In the latter case, returns the
+/// log.
 async fn record_action(
     one: &SingleOperationArgs,
     action: &OperationAction,
@@ -316,7 +317,7 @@ async fn record_action(
     }
 }
 
-/// Runs an operation that no process is running until it has finished.
+/// Finishes an operation that no process is running.
 async fn run_to_end(
     entrance: EarlySocket,
     clusters: Clusters,
@@ -327,8 +328,7 @@ async fn run_to_end(
     printer: &Printer,
 ) -> Result<CommandOutcome, CliError> {
     let id = summary.operation;
-    // Without the stored health scripts, a hook's health may differ, but that must not prevent the
-    // termination.
+    // Without the stored health scripts, a hook's health may differ, but the termination must still work.
     let health = customizations::load_rules(state_dir, &summary.application).unwrap_or_else(|error| {
         printer.warn(&format!("continuing with the built-in health rules: {error}"));
         HealthRules::built_in()
@@ -337,7 +337,7 @@ async fn run_to_end(
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
     let waited = match session.engine.resume(id).await {
-        // An operation that hasn't started yet finishes as soon as it receives the request.
+        // An operation that hasn't started finishes as soon as it receives the request.
         Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {
             let (operations, timeout) = (vec![id], None);
             let waiting =

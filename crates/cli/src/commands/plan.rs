@@ -98,15 +98,15 @@ fn plan_offline(request: &SyncRequest, given: Targets) -> PlanResult {
     without_extensions(planned, &given.definitions)
 }
 
-/// Adds warnings about extensions that the plan needs but this command lacks. Of the gates, only the names
-/// are known here.
+/// Adds warnings about extensions that the plan needs but this command lacks. Only the names of the gates are
+/// known here.
 fn without_extensions(mut planned: PlanResult, definitions: &GateDefinitions) -> PlanResult {
     let known = ExtensionNames { gates: definitions.names().collect(), ..ExtensionNames::default() };
     effects::warn_of_missing_extensions(&mut planned.plan, &known);
     planned
 }
 
-/// Returns a plan compared with a cluster, without storing anything.
+/// Returns a plan compared with a cluster. Stores nothing.
 pub async fn preview_plan(
     request: &SyncRequest,
     targets: Targets,

@@ -11,7 +11,7 @@ use crate::exit::CommandOutcome;
 use crate::output::{Printer, Style, Text, one_line, operation};
 use crate::wait::{UnfinishedOperation, WaitEndReason, WaitResult};
 
-/// Prints an operation. If it hasn't finished, also prints how to continue it.
+/// Prints an operation and, if it hasn't finished, how to continue it.
 pub fn report(
     waited: WaitResult,
     format: Format,
@@ -29,8 +29,8 @@ pub fn report(
     Ok(ended)
 }
 
-/// Returns the documents to print. Text output has only the results; JSON and YAML also have the state of the
-/// other operations.
+/// Returns the documents to print. Text output has only results; JSON and YAML also have the state of
+/// unfinished operations.
 fn select_documents(waited: WaitResult, format: Format) -> Vec<OperationView> {
     let left = waited.unfinished.into_iter().filter(|_| format != Format::Text).map(|left| left.view);
     waited.finished.into_iter().chain(left).collect()
@@ -56,7 +56,7 @@ pub fn report_all(
     Ok(ended)
 }
 
-/// Returns the document for an operation that is left without a process because this one has stopped.
+/// Returns the document for an operation that no process is running, because this one has stopped.
 fn unattended_document(operation: &OperationView) -> OperationDocument<'_> {
     OperationDocument { operation, logs: None, is_running: Some(false) }
 }

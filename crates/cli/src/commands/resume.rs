@@ -56,7 +56,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<CommandOutcome,
     }
 }
 
-/// Prints the damaged operations, which can't continue, and returns how many there are.
+/// Prints the damaged operations, which can't continue, and returns their number.
 fn print_lost_operations(listed: &[OperationEntry], state_dir: &StateDir, printer: &Printer) -> usize {
     let lost = operations::lost_operations(listed);
     for OperationEntry { operation, summary, damage, .. } in &lost {
@@ -107,7 +107,7 @@ async fn resume_operations(
         return nothing();
     }
     if chosen.is_empty() {
-        // Without operations to resume, there is no engine to compact the log.
+        // No engine compacts the log if no operation is resumed.
         compact_log(&log, args);
     }
     let groups = group_by_health_rules(args, state_dir, &summaries, &chosen, printer)?;
@@ -121,15 +121,15 @@ async fn resume_operations(
     Ok(if unreachable_count > 0 { CommandOutcome::NotFinished } else { ended })
 }
 
-/// Operations with the same health rules. Each group has its own engine, because an engine has only a single
-/// set of rules.
+/// Operations with the same health rules. Each group has its own engine, because an engine has a single set
+/// of rules.
 struct HealthRulesGroup {
     rules: HealthRules,
     operations: Vec<OperationId>,
     applications: Vec<String>,
 }
 
-/// Groups operations by their stored health rules, or by those that replace them.
+/// Groups operations by their stored health rules, or by the rules that replace them.
 fn group_by_health_rules(
     args: &ResumeArgs,
     state_dir: &StateDir,
@@ -222,7 +222,7 @@ fn print_order(groups: &[HealthRulesGroup], printer: &Printer) {
     ));
 }
 
-/// Shares the clusters between engines that run one after another.
+/// Shares the clusters between consecutive engines.
 async fn share_clusters(
     mut clusters: Clusters,
     log: &log::Log,
@@ -245,17 +245,17 @@ fn compact_log(log: &log::Log, args: &ResumeArgs) {
     }
 }
 
-/// Clusters used by the operations that continue.
+/// Clusters of the operations that continue.
 struct ReconnectedClusters {
     clusters: Clusters,
     /// Operations with a reachable cluster.
     operations: Vec<OperationId>,
-    /// Number of operations whose cluster is unreachable.
+    /// Number of operations with an unreachable cluster.
     unreachable_count: usize,
 }
 
-/// Connects to the operations' clusters. With `--all`, an unreachable cluster doesn't keep operations on
-/// other clusters from continuing.
+/// Connects to the operations' clusters. With `--all`, operations on other clusters continue despite an
+/// unreachable one.
 async fn reconnect(
     args: &ResumeArgs,
     log: &log::Log,
@@ -285,7 +285,7 @@ async fn reconnect(
         match to {
             Ok(()) => reconnected.operations.push(operation),
             Err(error) if !args.all => return Err(error.into()),
-            // An explicit context selects only the operations on its cluster, so this isn't a failure.
+            // An explicit context selects only its cluster's operations, so this isn't a failure.
             Err(error @ ServiceError::DifferentCluster { .. }) if args.connection.context.is_some() => {
                 printer.note(&error.to_string());
             }
@@ -387,7 +387,7 @@ fn select_operations(
     Ok(ready)
 }
 
-/// Returns true if the options select the operation, going only by its summary.
+/// Returns true if the options select the operation, based on its summary alone.
 fn is_selected(args: &ResumeArgs, summary: &Summary) -> bool {
     let simulated = summary.destination == Destination::Simulated.to_string();
     if simulated { args.connection.context.is_none() } else { !args.sim }

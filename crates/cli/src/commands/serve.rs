@@ -35,16 +35,16 @@ use crate::request::wave_delay;
 use crate::signals::Signals;
 use crate::wait;
 
-/// Interval for checking that the engine works and that its log still exists.
+/// Interval for checking that the engine works and its log still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve_for_service(args.state.state_dir())?;
     let rules = customizations::load_rules(&args.scripts, printer)?;
-    // Report errors in the file just like other commands do.
+    // Report errors in the file as other commands do.
     input::load_definitions(args.definitions.as_deref())?;
     let gates = args.definitions.as_deref().map(GateFile::open).transpose()?.unwrap_or_default();
-    // Report a missing folder just like other commands do.
+    // Report a missing folder as other commands do.
     args.apps.as_deref().map_or(Ok(()), input::check_exists)?;
     let open = |apps| FolderStore::open(apps, state_dir.applications(), state_dir.generated());
     let folder = args.apps.as_deref().map(open);
@@ -110,15 +110,14 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let config = args.apps.is_none().then_some((cluster.as_ref(), args.secrets_namespace()));
         let options = serve_appsets::load_options(&args.appsets, config, printer).await;
         let accounts = serve_impersonation::choose_mode(args.impersonate, config, printer).await?;
-        // Share a connection to the cluster between operations and comparisons.
+        // Share the cluster connection between operations and comparisons.
         let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
         let clusters = Clusters { simulated: false, real };
         let (shared_log, keep) = (Arc::clone(&log), Some(args.retention.retention()));
         let session =
             Session::open_long_lived(shared_log, clusters, rules.clone(), keep, &state_dir, printer).await?;
         state.set_handles(Arc::clone(&session.queries), session.engine.clone());
-        // Start the notifier even without targets, so that a target added later receives only events from
-        // then on.
+        // Start the notifier even without targets. Targets added later then only receive new events.
         let targets = targets.unwrap_or_default();
         let _notifying =
             Notifier::start(targets, &session.engine, &state_dir.notification_positions()).await?;
@@ -197,7 +196,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     ended
 }
 
-/// Waits for a failure that keeps the service from managing the applications.
+/// Waits for a failure that prevents the service from managing the applications.
 async fn wait_for_failure(
     engine: Engine,
     serving: ApplicationService,
@@ -211,7 +210,7 @@ async fn wait_for_failure(
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     };
-    // Runs concurrently, because a hanging disk must not block the check of the engine.
+    // Runs concurrently: a hanging disk must not block the check of the engine.
     let found = async {
         loop {
             if let Err(error) = engine.check_log().await {

@@ -17,8 +17,8 @@ const PROGRESSIVE_SYNCS: &str = "applicationsetcontroller.enable.progressive.syn
 /// Key of the maximum time in seconds that an Application may be Pending.
 const PENDING_TIMEOUT: &str = "applicationsetcontroller.default.application.progressing.timeout";
 
-/// Returns the options from the command line. Those that aren't set there come from the ConfigMap in the
-/// namespace, if it exists.
+/// Returns the options from the command line. Missing ones come from the ConfigMap in the namespace, if it
+/// exists.
 pub async fn load_options(
     args: &ServeAppSetArgs,
     config: Option<(&dyn Cluster, &str)>,
@@ -32,7 +32,7 @@ pub async fn load_options(
     options
 }
 
-/// Applies the ConfigMap's values, and returns those that are invalid.
+/// Applies the ConfigMap's values, and returns the invalid ones.
 fn apply_config_map(object: &Object, args: &ServeAppSetArgs, options: &mut AppSetOptions) -> Vec<String> {
     let value = |key| serve_config::get_value(object, key);
     let mut problems = Vec::new();

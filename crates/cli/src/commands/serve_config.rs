@@ -1,11 +1,11 @@
-//! Argo CD's ConfigMaps, which contain defaults for `serve`.
+//! Argo CD's ConfigMaps with defaults for `serve`.
 
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_model::{Gvk, Object};
 
 use crate::output::Printer;
 
-/// Returns a ConfigMap in the namespace, or `None` if there is no namespace or no such ConfigMap. If it can't
+/// Returns a ConfigMap in the namespace, or `None` without a namespace or ConfigMap. If the ConfigMap can't
 /// be read, warns that the settings described by `about` are ignored.
 pub async fn read_config_map(
     name: &str,
@@ -31,7 +31,7 @@ pub async fn find_config_map(
     cluster.get(&Gvk::new("", "v1", "ConfigMap"), namespace, name).await
 }
 
-/// Returns a key's value. An empty string counts as absent.
+/// Returns a key's value. An empty string counts as missing.
 pub fn get_value<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
     let text = object.as_value().pointer("/data")?.get(key)?.as_str()?.trim();
     (!text.is_empty()).then_some(text)

@@ -21,9 +21,9 @@ const ENABLED: &str = "application.sync.impersonation.enabled";
 /// Key that requires every project to specify a service account (default: true).
 const ENFORCED: &str = "application.sync.impersonation.enforced";
 
-/// Returns the mode set on the command line or else in the ConfigMap in the given namespace, if any. The
-/// ConfigMap is ignored if Tidegate may not read it. If the API server doesn't respond, returns an error, so
-/// that a write never has more permissions than intended.
+/// Returns the mode from the command line or else from the ConfigMap in the given namespace, if any. Ignores
+/// the ConfigMap if Tidegate may not read it. If the API server doesn't respond, returns an error, so that a
+/// write never has more permissions than intended.
 pub async fn choose_mode(
     given: Option<ImpersonateArg>,
     config: Option<(&dyn Cluster, &str)>,
@@ -50,7 +50,7 @@ pub async fn choose_mode(
     Ok(accounts)
 }
 
-/// Returns the ConfigMap, retrying for a few seconds if the server doesn't respond.
+/// Returns the ConfigMap. Retries for a few seconds if the server doesn't respond.
 async fn read_with_retries(config: Option<(&dyn Cluster, &str)>) -> Result<Option<Object>, ClusterError> {
     let mut tries = 1;
     loop {

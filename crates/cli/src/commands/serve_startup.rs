@@ -1,4 +1,4 @@
-//! Service startup: waits for the API server, and for any other service that manages the same applications.
+//! Service startup: waits for the API server, and for other services that manage the same applications.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -21,26 +21,26 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::Printer;
 
-/// Time between attempts to reach the API server.
+/// Interval between attempts to reach the API server.
 const CONNECT_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between attempts to lock a folder.
+/// Interval between attempts to lock a folder.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Resources that a service acquires at startup.
 pub struct StartedService {
     pub cluster: SelectedCluster,
     pub log: Log,
-    /// Lease of the control plane. `None` unless the service manages a control plane on a real cluster.
+    /// Lease of the control plane, if the service manages one on a real cluster.
     pub leadership: Option<Leadership>,
-    /// Lock on the folder, held until the process exits. `None` unless the service manages a folder.
+    /// Lock on the folder that the service manages, if any. Held until the process exits.
     pub folder_lock: Option<FolderLock>,
 }
 
-/// Reports what the startup is waiting for, to the user and at `/readyz`.
+/// Reporter of startup waits, to the user and at `/readyz`.
 struct StartupReporter<'a> {
     app_state: &'a AppState,
     printer: &'a Printer,
-    /// Message with the API's URL, until it has been printed.
+    /// Message with the API's URL until it is printed.
     address: Option<&'a str>,
     last_reason: Option<String>,
 }
@@ -93,8 +93,8 @@ pub async fn start(
     Ok(StartedService { cluster: chosen, log, leadership, folder_lock })
 }
 
-/// Runs `work` to completion and then releases the Lease. If the Lease is lost, `work` is stopped right away;
-/// no data is lost, because operations continue from the log.
+/// Runs `work` to completion and then releases the Lease. If the Lease is lost, stops `work` right away; no
+/// data is lost, because operations continue from the log.
 pub async fn run_as_leader(
     mut leadership: Leadership,
     service_run: impl Future<Output = Result<CommandOutcome, CliError>>,
@@ -109,7 +109,7 @@ pub async fn run_as_leader(
     ended
 }
 
-/// Waits until the cluster responds, and returns its connection.
+/// Waits until the cluster responds. Returns its connection.
 async fn connect_cluster(
     args: &ServeArgs,
     waiting: &mut StartupReporter<'_>,
@@ -152,7 +152,7 @@ async fn lock_folder(
     }
 }
 
-/// Acquires the control plane's Lease over a connection of its own, so that load can't delay the renewal.
+/// Acquires the control plane's Lease over its own connection, so that load can't delay the renewal.
 async fn acquire_lease(
     args: &ServeArgs,
     connected: &ConnectedCluster,
@@ -161,8 +161,7 @@ async fn acquire_lease(
 ) -> Result<Leadership, CliError> {
     let destination = &connected.destination;
     let cluster: Arc<dyn Cluster> = Arc::new(connected.cluster.clone());
-    // Check for the CRDs first: without them, there are no Applications to manage and no namespace for a
-    // Lease.
+    // Check for the CRDs first: without them, there is nothing to manage and no namespace for the Lease.
     loop {
         match KubernetesStore::open(Arc::clone(&cluster), destination.clone(), args.managed_scope()).await {
             Err(error) if error.is_transient() => wait_for_server(&error, waiting).await,

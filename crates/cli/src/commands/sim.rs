@@ -49,7 +49,7 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Command
     Ok(CommandOutcome::Done)
 }
 
-/// Describes the entries that have dropped out of the audit log.
+/// Describes the entries dropped from the audit log.
 fn describe_omitted_entries(entries: &[AuditEntry]) -> Option<String> {
     // Sequence numbers have no gaps.
     let gone = entries.first()?.sequence.checked_sub(1).filter(|gone| *gone > 0)?;
@@ -120,7 +120,7 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
     table(["GROUP", "KIND", "NAMESPACE", "NAME", "HEALTH"], rows, width)
 }
 
-/// Deletes an object, through the running process if there is one.
+/// Deletes an object, through the running process if any.
 async fn delete(
     object: &ResourceSelector,
     state: &StateArgs,
@@ -146,14 +146,14 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, C
         if has_cluster {
             remove_cluster(&state_dir, &log, printer).await?;
         }
-        // Create an empty cluster, which isn't the same as none.
+        // Create an empty cluster, which differs from a missing one.
         simulated::open_unchecked(&state_dir).await?;
     }
     printer.note("the simulated cluster is now empty");
     Ok(CommandOutcome::Done)
 }
 
-/// Removes the simulated cluster, unless it is used by an operation that can still finish.
+/// Removes the simulated cluster, unless an operation that can still finish uses it.
 async fn remove_cluster(state_dir: &StateDir, log: &Log, printer: &Printer) -> Result<(), CliError> {
     let dir = state_dir.cluster();
     if has_stored_cluster(&dir).map_err(ServiceError::simulation)? {

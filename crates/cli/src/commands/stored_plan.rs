@@ -28,8 +28,8 @@ use crate::request;
 /// Maximum file size in bytes, far above any application's manifests.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Plans for a cluster, and stores the plan in the file and in the state directory. A plan with errors is
-/// only shown. `flags` select the cluster in the suggested command.
+/// Plans for a cluster, and stores the plan in the file and in the state directory. Only shows a plan with
+/// errors. `flags` select the cluster in the suggested command.
 pub async fn save(
     (request, targets): (SyncRequest, Targets),
     (chosen, state_dir): (&SelectedCluster, &StateDir),
@@ -100,7 +100,7 @@ pub async fn execute_plan(
     operation::run_and_report(work, &state_dir, printer).await
 }
 
-/// Checks that the plan is still valid, before an operation is recorded. The operation checks again.
+/// Checks that the plan is still valid before an operation is recorded. The operation checks again.
 async fn check_validity(
     request: &SyncRequest,
     targets: Targets,
@@ -114,7 +114,7 @@ async fn check_validity(
     match prepare(cluster, NO_OPERATION, request, targets, now, known.as_ref()).await {
         Ok(_) => Ok(()),
         Err(PlanError::Outdated(moved)) => Err(CliError::refused(format!("{moved}; nothing was written"))),
-        // The operation will run into the same error, and waits for the cluster if the error may be
+        // The operation will run into this error, too, and waits for the cluster if the error may be
         // temporary.
         Err(PlanError::Call(error)) => {
             tracing::debug!(reason = error.message, "cannot check whether the plan is still valid");
@@ -123,8 +123,7 @@ async fn check_validity(
     }
 }
 
-/// Reads a plan from a file. If there is no such file, reads the plan with this hash from the state
-/// directory.
+/// Reads a plan from a file or, if there is none, the plan with this hash from the state directory.
 fn read_plan(named: &str, state_dir: &StateDir) -> Result<StoredPlan, CliError> {
     let path = Path::new(named);
     let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! `tidegate sync`: runs one operation, from its manifests to its result.
+//! `tidegate sync`: runs one operation from its manifests to its result.
 
 use tidegate_executor::{GateDefinitions, Targets};
 use tidegate_model::{Action, Plan};
@@ -20,7 +20,7 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<CommandOutcome, C
     if let Some(named) = &args.plan {
         return stored_plan::execute_plan(named, args, printer).await;
     }
-    // The argument parser can't enforce this, because `--plan` conflicts with the options that a plan
+    // The argument parser can't check this, because `--plan` conflicts with the options that a plan
     // determines.
     if args.allow_drift {
         return Err(CliError::usage(
@@ -55,7 +55,7 @@ fn build_targets(targets: Vec<Target>, definitions: GateDefinitions, args: &Sync
     Targets { targets, gates: args.selection.gates.clone(), definitions, ..Targets::default() }
 }
 
-/// If the sync would leave the application without objects, prints those it removes.
+/// Prints the objects that the sync would remove if it would leave the application without objects.
 fn print_removed_objects(plan: &Plan, printer: &Printer) {
     let pruned: Vec<_> = plan.tasks.iter().filter(|task| task.action == Action::Prune).collect();
     let number = u32::try_from(pruned.len()).unwrap_or(u32::MAX);

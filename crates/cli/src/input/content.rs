@@ -10,7 +10,7 @@ pub enum FileContent {
     TooLarge(u64),
 }
 
-/// Reads a file. The size is checked first, so that a file that is too large isn't read at all.
+/// Reads a file, unless it exceeds the limit. Checks the size first, so that a larger file isn't read at all.
 pub fn read_file(path: &Path, limit: u64) -> io::Result<FileContent> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();

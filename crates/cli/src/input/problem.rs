@@ -7,16 +7,15 @@ use tidegate_planner::ManifestError;
 
 use crate::output::text::escape;
 
-/// A problem with the input.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// A file has invalid content.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The path does not exist.
+    /// The path doesn't exist.
     #[error("{}: no such file or folder; check the path", format_path(path))]
     Missing { path: PathBuf },
-    /// The operating system doesn't allow reading the file or folder.
+    /// The operating system doesn't permit reading the file or folder.
     #[error(
         "{}: cannot read the {what}: {source}; check the permissions, or omit the {what}",
         format_path(path)
@@ -35,19 +34,19 @@ pub enum Problem {
     )]
     EmptyFolder {
         path: PathBuf,
-        /// True if the command syncs its input, so --allow-empty is available.
+        /// True if the command syncs its input and therefore has `--allow-empty`.
         synced: bool,
     },
-    /// The files do not contain objects.
+    /// The files contain no objects.
     #[error(
         "the input contains no objects; pass at least one manifest{}",
         if *synced { ", or use --allow-empty if the application has no objects" } else { "" }
     )]
     NoObjects {
-        /// True if the command syncs its input, so --allow-empty is available.
+        /// True if the command syncs its input and therefore has `--allow-empty`.
         synced: bool,
     },
-    /// None of the objects would be applied.
+    /// A sync would apply none of the objects.
     #[error(
         "a sync would not apply any of the {objects} objects in the input: their annotations make them \
          deletion hooks or exclude them; pass at least one other manifest, or use --allow-empty if the \
@@ -57,7 +56,7 @@ pub enum Problem {
     /// A link to a folder that contains it.
     #[error("{}: the link points to a folder that contains it; remove the link", format_path(path))]
     LinkLoop { path: PathBuf },
-    /// A link that points outside the folder.
+    /// A link to a target outside the folder.
     #[error(
         "{}: the link points outside the specified folder; replace it with a copy of its target, or pass \
          the target as well",
@@ -76,7 +75,7 @@ pub enum Problem {
     /// The input exceeds a limit.
     #[error("{}: {what}; pass more specific folders", format_path(path))]
     TooLarge {
-        /// Path at which the limit was exceeded.
+        /// Path that exceeds the limit.
         path: PathBuf,
         what: String,
     },
@@ -91,7 +90,7 @@ pub enum Problem {
         /// Description of the problem.
         message: String,
     },
-    /// There are no health rules at this path.
+    /// No health rules at this path.
     #[error(
         "{}: no health rules; pass a folder with <group>/<Kind>/health.lua, or a file with a ConfigMap whose keys begin with resource.customizations.health.",
         format_path(path)

@@ -7,7 +7,8 @@ use tidegate_state::files::is_link_outside;
 
 use super::problem::Problem;
 
-/// Maximum folder depth. Manifests are never nested this deeply, so this catches a wrong path such as `/`.
+/// Maximum folder depth. Manifests are never nested this deeply, so a deeper path is probably wrong, such as
+/// `/`.
 const DEPTH_MAX: usize = 64;
 /// Maximum number of files and folders. Like [`DEPTH_MAX`], this catches a wrong path.
 const ENTRIES_MAX: usize = 200_000;
@@ -80,7 +81,7 @@ impl Walk<'_> {
             .and_then(|extension| extension.to_str())
             .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)));
         match fs::metadata(&path) {
-            // Links to other files don't matter, because those files aren't read.
+            // Links to other files don't matter: those files aren't read.
             Ok(metadata) if (is_manifest || metadata.is_dir()) && self.is_outside_root(&path) => {
                 self.problems.push(Problem::LinkOutside { path });
             }

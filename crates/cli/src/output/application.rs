@@ -1,4 +1,4 @@
-//! Applications in human-readable form, and as lists for programs.
+//! Applications as human-readable text, and as lists for programs.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -200,8 +200,8 @@ fn cluster_name(application: &Application) -> String {
     if destination.server.is_empty() { destination.name.clone() } else { destination.server.clone() }
 }
 
-/// Describes an application's deletion: its start, what becomes of the objects, and other finalizers that
-/// block it.
+/// Describes an application's deletion: its start, its effect on the objects, and other finalizers that block
+/// it.
 fn describe_deletion(application: &Application) -> String {
     let Some(since) = application.metadata.deletion_timestamp else { return String::new() };
     let others: Vec<&str> = application.metadata.finalizers.iter().map(String::as_str).collect();
@@ -212,7 +212,7 @@ fn describe_deletion(application: &Application) -> String {
     }
 }
 
-/// Returns the sync status, or `Deleting`, which takes precedence.
+/// Returns the sync status. `Deleting` takes precedence.
 fn sync_status(application: &Application) -> String {
     if application.is_deleting() {
         return "Deleting".to_owned();
@@ -274,7 +274,7 @@ fn source_path(source: &ApplicationSource) -> &str {
     if source.chart.is_empty() { &source.path } else { &source.chart }
 }
 
-/// Appends the number of further sources, if any, to the first source's description.
+/// Appends the number of other sources, if any, to the first source's description.
 fn append_other_count(first: String, application: &Application) -> String {
     match application.sources().len() {
         0 | 1 => first,

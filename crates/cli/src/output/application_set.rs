@@ -1,4 +1,4 @@
-//! ApplicationSets in human-readable form, and as lists for programs.
+//! ApplicationSets as human-readable text, and as lists for programs.
 
 use serde_json::{Value, json};
 use tidegate_application::AppKey;
@@ -171,7 +171,7 @@ fn is_skipped(member: &MemberView) -> bool {
     member.outcome == Some(MemberOutcome::Skipped)
 }
 
-/// Returns an Application's result, or its status if there is none yet.
+/// Returns an Application's result or, without one, its status.
 fn member_result(member: &MemberView) -> String {
     let outcome = member.outcome.filter(|outcome| *outcome != MemberOutcome::Settling);
     let outcome = outcome.map(|outcome| format!("{outcome:?}"));
@@ -274,7 +274,7 @@ fn find_condition<'s>(set: &'s ApplicationSet, kind: &str) -> Option<&'s Applica
     set.status.conditions.iter().find(|one| one.kind == kind)
 }
 
-/// Returns the state of the progressive sync, in the words of the matching condition.
+/// Returns the state of the progressive sync as its condition words it.
 fn rollout_status(set: &ApplicationSet) -> String {
     if set.metadata.deletion_timestamp.is_some() {
         return "being deleted".to_owned();
@@ -282,12 +282,12 @@ fn rollout_status(set: &ApplicationSet) -> String {
     find_condition(set, "RolloutProgressing").map(|one| one.message.clone()).unwrap_or_default()
 }
 
-/// Returns an ApplicationSet's problem, if it has one.
+/// Returns an ApplicationSet's problem, if any.
 fn find_problem(set: &ApplicationSet) -> Option<String> {
     find_condition(set, "ErrorOccurred").filter(|one| one.status == "True").map(|one| one.message.clone())
 }
 
-/// Returns a shortened commit.
+/// Shortens a commit hash. Returns other revisions unchanged.
 pub fn shorten_commit(revision: &str) -> String {
     let is_commit = revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_commit { revision.chars().take(SHORT_COMMIT_DIGITS).collect() } else { revision.to_owned() }

@@ -31,7 +31,7 @@ const FULL_COMMIT_DIGITS: usize = 40;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppSetPlan {
-    /// Name of the ApplicationSet, with the namespace unless that is the control plane's.
+    /// Name of the ApplicationSet, with its namespace unless that is the control plane's.
     pub application_set: String,
     /// Applications, by name.
     pub applications: Vec<PlannedApplication>,
@@ -40,7 +40,7 @@ pub struct AppSetPlan {
     /// Applications that exist but are no longer generated; absent if no service was queried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removal: Option<Removal>,
-    /// Order in which the Applications are deleted if the ApplicationSet is deleted.
+    /// Deletion order of the Applications if the ApplicationSet is deleted.
     pub deletion: DeletionPlan,
 }
 
@@ -51,7 +51,7 @@ pub struct PlannedApplication {
     pub name: String,
     /// Number of the Application's step, starting at 1; absent if no step selects it.
     pub step: Option<u32>,
-    /// Later steps that select the Application too. Only the first has an effect.
+    /// Later steps that also select the Application, without effect.
     #[serde(rename = "otherSteps")]
     pub also: Vec<u32>,
     /// Target revisions, one per source, resolved to commits and versions where possible.
@@ -71,7 +71,7 @@ pub struct PlannedApplication {
 #[serde(rename_all = "camelCase")]
 pub struct RolloutPlan {
     pub steps: Vec<RolloutStep>,
-    /// Applications that no step selects, so the rollout ignores them.
+    /// Applications that no step selects. The rollout ignores them.
     #[serde(rename = "unselected")]
     pub outside: Vec<String>,
     /// Effect of new targets on a rollout in progress.
@@ -136,8 +136,8 @@ impl RolloutPlan {
         }
     }
 
-    /// Describes how special cases are handled, such as `superseded if the targets change; an Application
-    /// Pending for more than 5m counts as failed`.
+    /// Describes the special cases, such as `superseded if the targets change; an Application that has been
+    /// Pending for more than 5 min counts as failed`.
     fn describe_cases(&self) -> String {
         let new_targets = match self.on_new_targets {
             OnNewTargets::Supersede => "superseded if the targets change",
@@ -152,7 +152,7 @@ impl RolloutPlan {
                 Some(OnPending::Healthy) => "counts as Healthy",
                 None => "is handled as configured for the service",
             };
-            format!("; an Application Pending for {time} {then}")
+            format!("; an Application that has been Pending for {time} {then}")
         });
         format!("{new_targets}{}", pending.unwrap_or_default())
     }
@@ -204,7 +204,7 @@ fn draw(drawn: &[PlanDrawing], format: PlanFormat, printer: &Printer) -> Result<
     }
 }
 
-/// Content of a drawn plan, independent of the output format.
+/// Content of a drawn plan, for any output format.
 struct PlanDrawing {
     title: String,
     subtitle: String,
@@ -224,7 +224,7 @@ struct Part {
 struct Stage {
     title: String,
     note: String,
-    /// Conditions for starting and ending the stage, each with a keyword and a description.
+    /// Conditions for the start and end of the stage, each with a keyword and a description.
     terms: Vec<(&'static str, String)>,
     /// True if the stage starts after the previous stage.
     is_consecutive: bool,
@@ -239,7 +239,7 @@ struct MemberRow {
     name: String,
     /// Target revision; may be empty.
     revision: String,
-    /// Additional remark; may be empty.
+    /// Remark; may be empty.
     mark: String,
     /// Changes, one line each.
     details: Vec<String>,
@@ -350,7 +350,7 @@ impl PlannedApplication {
     }
 }
 
-/// Shortens a commit hash, and leaves any other revision as it is.
+/// Shortens a commit hash. Returns other revisions unchanged.
 fn shorten_commit(revision: &str) -> String {
     let is_commit =
         revision.len() == FULL_COMMIT_DIGITS && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -365,7 +365,7 @@ impl StepTerms {
         if !known.is_empty() {
             terms.push(("gated by", known.join(", ")));
         }
-        // The command doesn't know these gates, so they must be defined by the service that runs the rollout.
+        // This command doesn't know these gates, so the service that runs the rollout must define them.
         if !unknown.is_empty() {
             terms.push((if unknown.len() == 1 { "needs gate" } else { "needs gates" }, unknown.join(", ")));
         }
@@ -386,8 +386,7 @@ impl StepTerms {
     }
 }
 
-/// Describes how many Applications there are and how many are processed at once, such as
-/// `4 Applications, 2 at a time`.
+/// Describes the number of Applications and the maximum at once, such as `4 Applications, 2 at a time`.
 fn count_note(count: usize, max_update: Option<u32>) -> String {
     let all = format_application_count(count);
     match max_update {

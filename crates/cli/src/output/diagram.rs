@@ -48,7 +48,7 @@ impl Diagram {
         self.add_line("  end");
     }
 
-    /// Begins a box whose nodes are side by side.
+    /// Begins a box with its nodes side by side.
     pub fn begin_row(&mut self, id: &str, name: &str) {
         self.add_line(&format!("    subgraph {id}[\"{}\"]", escape_label(name)));
         self.add_line("      direction LR");
@@ -58,12 +58,12 @@ impl Diagram {
         self.add_line("    end");
     }
 
-    /// Adds a node with a name, and a word below the name.
+    /// Adds a node with a name and a word below it.
     pub fn add_node(&mut self, name: &str, word: &str, look: NodeStyle) {
         self.add_node_with_lines(name, [word], look);
     }
 
-    /// Adds a node with a name, and lines below the name. Skips empty lines.
+    /// Adds a node with a name and lines below it, skipping empty lines.
     pub fn add_node_with_lines<'a>(
         &mut self,
         name: &str,

@@ -13,10 +13,10 @@ use crate::error::CliError;
 
 /// Number of unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
-/// File name on the side of the diff where the object doesn't exist.
+/// File name for an object that doesn't exist on one side of the diff.
 const ABSENT_NAME: &str = "/dev/null";
 
-/// Formats the differences of all objects as a unified diff, skipping objects without any.
+/// Formats the differences of all objects as a unified diff. Skips objects without differences.
 pub fn text(objects: &[ObjectDifference]) -> Result<Text, CliError> {
     let mut text = Text::new();
     let shown = |object: &&ObjectDifference| object.status != ObjectStatus::Same && !object.ignored;
@@ -59,7 +59,7 @@ fn to_yaml(value: &Value) -> Result<String, CliError> {
     if value.is_null() { Ok(String::new()) } else { encoding::encode_document(value, Format::Yaml) }
 }
 
-/// Returns the name of an object's file as kubectl writes it, such as `apps.v1.Deployment.shop.api`.
+/// Returns the name that kubectl gives an object's file, such as `apps.v1.Deployment.shop.api`.
 fn file_name(task: &Task) -> String {
     let parts = [&task.gvk.group, &task.gvk.version, &task.gvk.kind, &task.namespace, &task.name];
     let present: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

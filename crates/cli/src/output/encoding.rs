@@ -20,7 +20,7 @@ pub fn encode_document<T: Serialize + ?Sized>(value: &T, format: Format) -> Resu
     Ok(document)
 }
 
-/// Encodes a value as one of several: a single line of JSON, or a separate YAML document.
+/// Encodes one of several values: as a single line of JSON, or as a separate YAML document.
 pub fn encode_entry<T: Serialize + ?Sized>(value: &T, format: Format) -> Result<String, CliError> {
     if format == Format::Yaml {
         return Ok(format!("---\n{}", encode_document(value, format)?));
@@ -37,8 +37,8 @@ fn encode_json<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError> {
     Ok(escape_control_characters(&serde_json::to_string_pretty(value).map_err(|error| json_error(&error))?))
 }
 
-/// Escapes control characters that the serializer doesn't (it only escapes C0). They occur only in strings,
-/// too.
+/// Escapes the control characters that the serializer leaves alone: it only escapes C0. They, too, occur only
+/// in strings.
 fn escape_control_characters(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
         if is_dangerous(c) {
@@ -53,7 +53,7 @@ fn escape_control_characters(text: &str) -> String {
 fn encode_yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
     let unprintable = |reason: String| CliError::Encoding { format: "YAML", reason };
     let text = serde_saphyr::to_string(value).map_err(|error| unprintable(error.to_string()))?;
-    // In YAML, a scalar with a dangerous character must be quoted. JSON is valid YAML and always quotes.
+    // A YAML scalar with a dangerous character must be quoted. JSON is valid YAML and always quotes.
     if text.chars().any(is_dangerous) { encode_json(value) } else { Ok(text) }
 }
 

@@ -6,7 +6,7 @@ pub use tidegate_views::events::documents;
 
 use super::text::{Style, Text, one_line};
 
-/// Formats the events as lines, so that more can be appended later.
+/// Formats the events as lines, so that more can follow later.
 pub fn text(events: &[Event]) -> Text {
     let mut text = Text::new();
     for EventDocument { sequence, at, text: words, .. } in documents(events) {

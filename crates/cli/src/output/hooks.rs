@@ -1,4 +1,4 @@
-//! Hook output, line by line, each starting with its source.
+//! Hook output as lines that start with their source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use tidegate_views::output::{OutputDocument, OutputKind};
 
 use super::text::{Style, Text, escape};
 
-/// Formats lines of hook output. Each line's source is as short as the sources seen so far allow.
+/// Formatter for lines of hook output. A line's source is as short as the sources so far allow.
 #[derive(Default)]
 pub struct HookLines {
-    /// Pods and containers that have written output, for each hook.
+    /// Pods and containers with output so far, by hook.
     sources: BTreeMap<ObjectKey, BTreeSet<(String, String)>>,
 }
 

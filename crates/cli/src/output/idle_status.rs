@@ -1,5 +1,5 @@
-//! State of an Application without a running operation. Either the requested operation is waiting, or none
-//! was requested.
+//! State of an Application without a running operation. The requested operation is waiting, or none was
+//! requested.
 
 mod next_action;
 
@@ -23,15 +23,15 @@ use super::{Style, Text, one_line};
 pub struct IdleStatus {
     /// NAMESPACE/NAME of the application, or only its name.
     application: String,
-    /// The operation that was requested and is waiting, or else the last one.
+    /// Requested operation that is waiting, or else the last one.
     operation: Option<OperationSummary>,
     /// True if `operation` has already started.
     #[serde(skip)]
     has_begun: bool,
-    /// An older operation that must finish before the requested one starts.
+    /// Older operation that must finish before the requested one starts.
     #[serde(rename = "predecessor")]
     after: Option<OperationId>,
-    /// The reason no operation is running; absent if one is.
+    /// Reason no operation is running; absent if one is.
     #[serde(rename = "idleReason")]
     idle: Option<String>,
     /// Sync status.
@@ -42,35 +42,34 @@ pub struct IdleStatus {
     health_message: String,
     /// True if the application is synced automatically.
     automated: bool,
-    /// The reason an OutOfSync application isn't synced automatically.
+    /// Reason an OutOfSync application isn't synced automatically.
     #[serde(skip)]
     rests: Option<IdleReason>,
-    /// The ApplicationSet that syncs the application step by step; absent if there is none or an operation is
-    /// running.
+    /// ApplicationSet that syncs the application step by step; absent without one or during an operation.
     #[serde(rename = "applicationSet")]
     set: Option<ControllingAppSet>,
-    /// Reason why the controller skips the application.
+    /// Reason the controller skips the application.
     #[serde(rename = "skipReason")]
     left_alone: Option<String>,
     /// State of the application's sync windows.
     window: Option<SyncWindowSummary>,
     /// Problems with the application.
     conditions: Vec<ApplicationCondition>,
-    /// Hash of the plan that is waiting for approval.
+    /// Hash of the plan awaiting approval.
     #[serde(skip)]
     plan: Option<String>,
     /// Next action.
     next_action: NextAction,
 }
 
-/// State of an application that isn't in its resource.
+/// State of an application outside its resource.
 #[derive(Clone, Debug, Default)]
 pub struct ExternalState {
     /// State of the application's sync windows.
     pub window: Option<SyncWindowSummary>,
     /// ApplicationSet that syncs the application.
     pub appset: Option<ControllingAppSet>,
-    /// An older operation that must finish before the requested one starts.
+    /// Older operation that must finish before the requested one starts.
     pub after: Option<OperationId>,
 }
 
@@ -80,20 +79,20 @@ pub struct ExternalState {
 pub struct ControllingAppSet {
     /// NAMESPACE/NAME of the ApplicationSet, or only its name.
     name: String,
-    /// Number of the step that selects the application, counting from 1; absent if no step does or the step
-    /// is unknown.
+    /// Number of the step that selects the application, counting from 1; absent if none does or it is
+    /// unknown.
     step: Option<u32>,
     /// Point at which the ApplicationSet syncs the application.
     #[serde(skip)]
     turn: SyncTime,
 }
 
-/// The point in a rollout at which the ApplicationSet syncs the application.
+/// Point in a rollout at which the ApplicationSet syncs the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyncTime {
-    /// Unknown, because the ApplicationSet could not be queried.
+    /// Unknown, because the ApplicationSet couldn't be queried.
     Unknown,
-    /// In a later step whose number cannot be determined.
+    /// In a later step with an unknown number.
     Later,
     /// In this step.
     InStep(u32),
@@ -110,7 +109,7 @@ impl ControllingAppSet {
     }
 
     /// Returns the state for the ApplicationSet that owns the application, or `None` if it doesn't control
-    /// when its Applications are synced.
+    /// the timing of syncs.
     pub fn for_application(
         set: &ApplicationSet,
         options: &AppSetRuleOptions,
@@ -163,7 +162,7 @@ impl ControllingAppSet {
     }
 }
 
-/// Returns true if this step of an ApplicationSet's progressive sync doesn't start syncs automatically.
+/// Returns true if users must start the syncs in this step of an ApplicationSet's progressive sync.
 fn is_manual_step(set: &ApplicationSet, step: u32) -> bool {
     let place = usize::try_from(step).ok().and_then(|step| step.checked_sub(1));
     let rolling = set.spec.strategy.as_ref().and_then(|strategy| strategy.rolling_sync.as_ref());
@@ -196,7 +195,7 @@ impl IdleStatus {
             health: status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status),
             health_message: status.health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
             automated: automated(application).is_some(),
-            // The time doesn't matter: it affects only the delay, which is never an idle reason.
+            // The time only affects the delay, which is never an idle reason.
             rests: automated_sync::decide(application, Timestamp::default()).idle,
             set: beside.appset,
             left_alone: refresh::skip_reason(application),
@@ -336,7 +335,7 @@ mod tests {
         assert_eq!(document["idleReason"], json!(null));
         let idle = render_status(&Application::default(), ExternalState::default());
         assert!(idle.contains("automated sync is off"), "{idle}");
-        // The requested operation must wait for an older operation.
+        // The requested operation must wait for an older one.
         let older = "01890000-0000-7000-8000-000000000001".parse().unwrap();
         let beside = ExternalState { after: Some(older), ..ExternalState::default() };
         let text = IdleStatus::new(&application, Some(requested), beside).text().render(false);
@@ -482,7 +481,7 @@ mod tests {
             let by_hand = told_of("two", &appset(none), &options);
             assert!(by_hand.contains("requires a manual sync in step 2 (maxUpdate)"), "{by_hand}");
         }
-        // An ApplicationSet that doesn't control the order has no effect.
+        // An ApplicationSet without control over the order has no effect.
         let off = AppSetRuleOptions { progressive_syncs: false, ..AppSetRuleOptions::default() };
         let alone = told_of("two", &rolling, &off);
         assert!(!alone.contains("shops") && alone.contains("`tidegate app sync`"), "{alone}");

@@ -11,7 +11,6 @@ use tidegate_views::{ExplanationDocument, SummaryDocument};
 use super::table::table;
 use super::text::{Style, Text, one_line};
 
-/// Returns the text style for an outcome.
 pub fn outcome_style(outcome: OperationOutcome) -> Style {
     use OperationOutcome::{Error, Failed, Running, Succeeded, Superseded, Terminating};
     match outcome {
@@ -34,8 +33,8 @@ pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
     text
 }
 
-/// Formats the summary, such as `shop: Succeeded in 9 s: successfully synced (all tasks run)`. For a dry run,
-/// it says that nothing was written.
+/// Formats the summary, such as `shop: Succeeded in 9 s: successfully synced (all tasks run)`. A dry run's
+/// summary says that nothing was written.
 fn summary_line(operation: &OperationView) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &operation.app);
@@ -85,7 +84,7 @@ fn format_message(resource: &ResourceResult) -> String {
     } else {
         format!("{} ({})", resource.message, resource.reason)
     };
-    // The message already mentions the user who skipped the object.
+    // The message already names the user who skipped the object.
     match resource.overridden.as_ref().filter(|overridden| overridden.what == Override::Retry) {
         Some(retried) if resource.message != retried.describe() => {
             format!("{message}; {}", retried.describe())
@@ -136,7 +135,7 @@ fn add_warnings(text: &mut Text, warnings: &[Warning], resources: &[ResourceResu
     }
 }
 
-/// Returns the API server's warnings, each once for all objects it applies to.
+/// Returns the API server's warnings, each once for all of its objects.
 fn server_warnings(resources: &[ResourceResult]) -> Vec<String> {
     let mut about: Vec<(&str, &ResourceResult, usize)> = Vec::new();
     for (resource, warning) in
@@ -154,7 +153,7 @@ fn server_warnings(resources: &[ResourceResult]) -> Vec<String> {
     about.into_iter().map(text).collect()
 }
 
-/// Formats everything about an operation, including the logs of failed hooks from each attempt.
+/// Formats everything about an operation, including the logs of failed hooks from all attempts.
 pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) -> Text {
     let mut text = Text::new();
     let mut field = |name: &str, style: Style, value: String| {
@@ -216,7 +215,7 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
         text.end_line();
         text.append(format_hook_log(log, Some(*attempt).filter(|_| operation.retry_count > 0)));
     }
-    // If older events were compacted, the view still has the last logs.
+    // The view still has the last logs if older events were compacted.
     for log in operation.hook_logs.iter().filter(|_| logs.is_empty()) {
         text.end_line();
         text.append(format_hook_log(log, None));
@@ -230,19 +229,19 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     text
 }
 
-/// Formats the health rules, such as `rules 77ab01f2c3d4`, with the time of the last change if there was any.
+/// Formats the health rules, such as `rules 77ab01f2c3d4`, and the time of their last change, if any.
 fn describe_health_rules(rules: &HealthRulesView) -> String {
     let changed = |before: &String| format!(", changed from {before} at {}", rules.since);
     format!("rules {}{}", rules.digest, rules.before.as_ref().map(changed).unwrap_or_default())
 }
 
-/// Describes what becomes of a deleted application's objects, and the order of deletion.
+/// Describes the effect of a deletion on the application's objects, and their order.
 fn describe_deletion(cascade: Cascade, waves: &[WaveView]) -> String {
     let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
     let order = match (cascade.deletes_objects(), of_objects().next().zip(of_objects().next_back())) {
         (false, _) => "; its objects are kept".to_owned(),
         (true, Some((first, last))) if first != last => {
-            format!("; objects of wave {first} first, of wave {last} last")
+            format!("; objects are deleted from wave {first} to wave {last}")
         }
         (true, _) => String::new(),
     };

@@ -1,4 +1,4 @@
-//! SVG pictures of sequences: groups from top to bottom, made up of cards, which are made up of rows.
+//! SVG pictures of sequences: groups from top to bottom, each made up of cards with rows.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ pub struct Picture {
     y: usize,
 }
 
-/// A card with rows that are processed together.
+/// A card of rows that are processed together.
 pub struct Card<'a> {
     pub title: &'a str,
     /// Text next to the title.
@@ -63,7 +63,7 @@ pub struct Row<'a> {
 /// A word in a colored field.
 pub struct Chip {
     pub word: String,
-    /// Colors of the background and the text.
+    /// Background and text colors.
     pub colors: (&'static str, &'static str),
 }
 
@@ -111,7 +111,7 @@ impl Picture {
         self.add(&format!(r##"<path d="M{left} {tip}H{right}L{x} {to}Z" fill="#9aa3ad"/>"##));
     }
 
-    /// Draws a card, and returns the position of its bottom edge.
+    /// Draws a card. Returns the position of its bottom edge.
     pub fn add_card(&mut self, card: &Card<'_>) -> usize {
         let (top, height) = (self.y, CARD_HEADER_HEIGHT + ROW_HEIGHT * card.rows.len() + CARD_FOOTER_HEIGHT);
         self.add(&format!(

@@ -12,17 +12,17 @@ use crate::args::{Format, PlanFormat};
 use crate::error::CliError;
 use crate::output::{Printer, escape};
 
-/// A plan to display, with the information to show next to its steps.
+/// A plan to display, with information about its steps.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanReport<'a> {
     /// Name of the application.
     pub application: &'a str,
-    /// The cluster that the plan was compared with.
+    /// Cluster that the plan was compared with.
     pub compared_with: &'a str,
     pub plan: &'a Plan,
     /// Display numbers of the waves.
     pub numbers: &'a WaveNumbers,
-    /// Objects that are not part of the plan.
+    /// Objects outside the plan.
     pub excluded: &'a [ExcludedManifest],
     /// Source of the health rule for each task's object, in task order.
     pub judges: &'a [Option<&'static str>],
@@ -35,7 +35,6 @@ impl<'a> PlanReport<'a> {
         plan.waves.iter().map(move |wave| (wave, plan.tasks_of(wave)))
     }
 
-    /// Returns a wave's display number.
     fn wave_number(&self, wave: &PlannedWave) -> i64 {
         self.numbers.displayed(wave.phase, wave.wave)
     }
@@ -61,7 +60,7 @@ pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> 
     }
 }
 
-/// Returns the object's name, safe to print: `shop/api`, or just `api` without a namespace.
+/// Returns the object's name, escaped for printing: `shop/api`, or just `api` without a namespace.
 fn object_name(task: &Task) -> String {
     let name = if task.namespace.is_empty() {
         task.name.clone()

@@ -28,7 +28,7 @@ pub fn list(lines: &[PlanSummary], width: Option<u16>) -> Text {
     table(["PLAN", "NAME", "STATE", "REVISION", "CHANGES", "CREATED", "BY", "APPROVED BY"], rows, width)
 }
 
-/// Describes a plan's name, and what to do with it next.
+/// Describes a plan's name and the next steps.
 pub fn describe_next_steps(name: &str, line: &PlanSummary) -> Text {
     let mut text = Text::new();
     let mut say = |style, words: String| {

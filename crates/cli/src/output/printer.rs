@@ -13,7 +13,7 @@ use crate::args::Format;
 use crate::error::CliError;
 use crate::invocation::Invocation;
 
-/// Standard error. Write errors are ignored: a command must work even if no one reads its messages.
+/// Standard error. Ignores write errors: a command must work even if no one reads its messages.
 pub struct MessageStream;
 
 impl Write for MessageStream {
@@ -27,20 +27,20 @@ impl Write for MessageStream {
     }
 }
 
-/// Writes results to standard output and messages to standard error.
+/// Writer of results to standard output and messages to standard error.
 #[derive(Debug)]
 pub struct Printer {
     has_color_out: bool,
     has_color_err: bool,
     is_animated: bool,
     width: Option<u16>,
-    /// True if the reader has closed standard output, which isn't an error.
+    /// True if the reader closed standard output, which isn't an error.
     is_out_closed: AtomicBool,
 }
 
 impl Printer {
-    /// Creates a printer for this process. Colors and animation are for terminals only, and are never used if
-    /// `NO_COLOR` is set.
+    /// Creates a printer for this process. Only terminals get colors and animation, and only if `NO_COLOR`
+    /// isn't set.
     pub fn from_environment() -> Self {
         let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -56,7 +56,7 @@ impl Printer {
         }
     }
 
-    /// Returns true if standard error is a terminal on which lines can be redrawn.
+    /// Returns true if standard error is a terminal that can redraw lines.
     pub fn is_animated(&self) -> bool {
         self.is_animated
     }
@@ -112,7 +112,6 @@ impl Printer {
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 
-    /// Prints a warning.
     pub fn warn(&self, message: &str) {
         self.print_message(
             &Text::new()
@@ -121,7 +120,6 @@ impl Printer {
         );
     }
 
-    /// Prints a note.
     pub fn note(&self, message: &str) {
         self.print_message(
             &Text::new()
@@ -130,7 +128,7 @@ impl Printer {
         );
     }
 
-    /// Prints the error that the command failed with.
+    /// Prints a command's error.
     pub fn error(&self, error: &CliError) {
         match error {
             CliError::InvalidInput { problems } => {
@@ -154,8 +152,7 @@ impl Printer {
     }
 }
 
-/// Adds the state directory to suggested commands, and adapts them to the name under which the program was
-/// started.
+/// Adds the state directory to suggested commands, and adapts them to the program's name.
 fn adapt_message(message: &str) -> String {
     Invocation::current().adapt_commands(&with_command_arguments(message))
 }

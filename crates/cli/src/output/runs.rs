@@ -33,7 +33,7 @@ fn format_duration_between(from: Timestamp, to: Timestamp) -> String {
     format_duration(Duration::from_secs(to.since(from).as_secs()))
 }
 
-/// Returns a run's result, or its current state if it hasn't finished.
+/// Returns a run's result or, before it finishes, its state.
 fn describe_result(line: &RunSummary) -> String {
     let text = [
         line.end.clone().or_else(|| Some("running".to_owned()).filter(|_| line.finished_at.is_none())),
@@ -52,7 +52,7 @@ fn result_style(line: &RunSummary) -> Style {
     }
 }
 
-/// Formats a run, with its steps, Applications, decisions and waits.
+/// Formats a run with its steps, Applications, decisions and waits.
 pub fn show(run: &RunDetails, width: Option<u16>) -> Text {
     let line = &run.line;
     let mut text = Text::new();

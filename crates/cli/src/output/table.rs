@@ -4,11 +4,11 @@ use comfy_table::{ContentArrangement, Table, TableStyle};
 
 use super::text::{Style, Text, one_line};
 
-/// Minimum width of a table. On narrower terminals, wrapped cells would be unreadable, so each row becomes a
+/// Minimum width of a table. Wrapped cells would be unreadable on a narrower terminal, so each row becomes a
 /// block with a line per cell.
 const WIDTH_MIN: u16 = 60;
 
-/// Formats columns with upper-case headings. Cells are escaped and fitted to the terminal width.
+/// Formats columns with upper-case headings. Escapes the cells and fits them to the terminal width.
 pub fn table<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,

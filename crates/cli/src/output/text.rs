@@ -1,11 +1,11 @@
-//! Human-readable text. Content from files and clusters is escaped when added, so that only Tidegate's own
-//! styles can control the terminal.
+//! Human-readable text. Content from files and clusters is escaped as it is added, so that only Tidegate's
+//! own styles control the terminal.
 
 use std::fmt::Write as _;
 
 pub use tidegate_state::sanitize::{escape, is_dangerous, one_line};
 
-/// Style of a piece of text on a color terminal.
+/// Style of text on a color terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Unstyled.
@@ -68,7 +68,6 @@ impl Text {
         self.pieces.push((Style::Plain, "\n".to_owned()));
     }
 
-    /// Returns true if the text is empty.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -82,7 +81,7 @@ impl Text {
         let mut rendered = String::new();
         for (style, text) in &self.pieces {
             if colour && *style != Style::Plain {
-                // Writing to a String cannot fail.
+                // Writing to a String can't fail.
                 let _ = write!(rendered, "\u{1b}[{}m{text}\u{1b}[0m", style.code());
             } else {
                 rendered.push_str(text);

@@ -13,20 +13,19 @@ use crate::output::{Printer, one_line};
 
 /// Maximum number of bars. With more waves, only those around the current wave are shown.
 const BARS_MAX: usize = 14;
-/// Number of bars to show before the current wave's.
+/// Number of bars before the current wave's.
 const BARS_BEFORE: usize = 4;
-/// Maximum number of awaited objects that are listed.
+/// Maximum number of awaited objects to list.
 const AWAITED_MAX: usize = 5;
 
-/// Draws the bars. Everything is derived from the operation's view, so the display looks the same after a
-/// resume.
+/// Progress bars. The operation's view determines everything, so the display looks the same after a resume.
 pub struct Bars<'p> {
     printer: &'p Printer,
     area: MultiProgress,
     waves: Vec<ProgressBar>,
     lines: Vec<ProgressBar>,
     styles: Styles,
-    /// Failure that was printed last.
+    /// Last printed failure.
     failed: Option<String>,
     hooks: HookLines,
 }
@@ -60,7 +59,7 @@ impl Styles {
     }
 }
 
-/// Returns the widths of a wave's name and bar. Both are smaller on a narrow terminal, where a wrapped line
+/// Returns the widths of a wave's name and bar. A narrow terminal needs smaller ones, because a wrapped line
 /// would be redrawn over and over.
 fn wave_widths(width: Option<u16>) -> (u16, u16) {
     match width {
@@ -80,8 +79,8 @@ const NOTE_MIN: u16 = 12;
 const BAR_MIN: u16 = 4;
 const BAR_MAX: u16 = 24;
 
-/// Parses a style. Falls back to the default bar if the template is invalid, because a display problem must
-/// not stop a sync.
+/// Parses a style. Falls back to the default bar if the template is invalid: a display problem must not stop
+/// a sync.
 fn parse_style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
@@ -142,7 +141,6 @@ impl<'p> Bars<'p> {
         }
     }
 
-    /// Updates the screen.
     pub fn draw(&mut self, view: &OperationView, explanation: &Explanation) {
         // SyncFail waves run only after a failure. Showing them earlier would alarm users needlessly.
         let is_shown = |wave: &&WaveView| wave.phase != Phase::SyncFail || wave.opened_at.is_some();
@@ -214,7 +212,7 @@ impl<'p> Bars<'p> {
         for bar in self.lines.drain(..).chain(self.waves.drain(..)) {
             bar.finish_and_clear();
         }
-        // Otherwise, the remaining bars could be drawn over the output that follows.
+        // The remaining bars could otherwise be drawn over the output that follows.
         let _ = self.area.clear();
         self.area.set_draw_target(ProgressDrawTarget::hidden());
     }

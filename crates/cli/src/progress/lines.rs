@@ -19,7 +19,7 @@ use crate::output::{Printer, Style, Text, one_line};
 
 /// Interval between explanations during a long wait.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
-/// Maximum time to wait for the first observation after a write before printing a wait. An observation makes
+/// Maximum time to wait for the first observation after a write before printing a wait. The observation makes
 /// the message more precise.
 const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(2);
 
@@ -40,18 +40,18 @@ pub struct Lines<'p> {
 struct OperationProgress {
     started_at: Option<Timestamp>,
     waves: Vec<WaveView>,
-    /// The current wave, and the time at which it started.
+    /// The current wave and its start.
     wave_since: Option<(u32, Timestamp)>,
     /// Time of the last event.
     last_event_at: Timestamp,
     last_line_at: Option<Timestamp>,
-    /// Last printed reason why a gate blocks its wave.
+    /// Last printed reason for a gate that blocks its wave.
     hold_reason: Option<String>,
-    /// Stage whose wait hasn't been printed yet, because the objects it waits for haven't been observed.
+    /// Stage with a wait that hasn't been printed, because the awaited objects haven't been observed.
     unprinted_wait: Option<(u32, WaveStep)>,
-    /// Failure that was printed last.
+    /// Last printed failure.
     failed: Option<String>,
-    /// True if it was already reported that the cluster doesn't respond.
+    /// True if an unresponsive cluster was already reported.
     is_trouble_reported: bool,
 }
 
@@ -87,7 +87,7 @@ impl<'p> Lines<'p> {
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            // In the Applying step, first print that the wave is being applied; its wait comes later.
+            // In the Applying step, first print that the wave is being applied, then its wait.
             let may_tell = moved_to.filter(|(_, step)| *step != WaveStep::Applying);
             waits = may_tell.and_then(|moved_to| find_wait_reason(moved_to, at, &seen.waves, &explanation));
         }
@@ -126,10 +126,10 @@ impl<'p> Lines<'p> {
     pub fn print_reminder(&mut self, view: &OperationView, explanation: &Explanation) {
         let seen = self.operations.entry(view.id).or_default();
         let said_at = seen.last_line_at.unwrap_or(view.started_at);
-        // A gate isn't evaluated until its wave is reached, and the result may change.
+        // A gate isn't evaluated before its wave, and the result may change.
         let held = find_hold_reason(explanation);
         let is_held = held.is_some() && held != seen.hold_reason;
-        // A failing cluster causes many errors, but report it only once.
+        // A failing cluster causes many errors. Report it once.
         let is_troubled = explanation.trouble.is_some() && !seen.is_trouble_reported;
         let is_long = explanation.at.since(said_at) >= REMINDER_INTERVAL;
         if let Some((index, step)) = seen.unprinted_wait
@@ -173,7 +173,7 @@ impl<'p> Lines<'p> {
     }
 }
 
-/// Returns true for steps whose wait must be explained, since they may take long.
+/// Returns true for steps that may take long, and therefore need an explanation.
 fn can_wait((_, step): (u32, WaveStep)) -> bool {
     matches!(
         step,
@@ -217,7 +217,7 @@ fn find_wait_reason(
     Some(format!("{}{reason}{more}", first.what))
 }
 
-/// Returns true if the progress is that of this step. The observed operation may have moved on already.
+/// Returns true if the progress is that of this step. The observed operation may have moved on.
 fn is_for_step(step: WaveStep, progress: &str) -> bool {
     match step {
         WaveStep::AwaitingGone | WaveStep::Clearing => {
@@ -278,12 +278,12 @@ fn format_event(event: &Event, waves: &[WaveView], waits: Option<String>, took: 
                 .push(outcome_style(outcome), outcome.to_string())
                 .push(Style::Plain, format!(": {}", one_line(message)))
         }
-        // All other events are printed elsewhere or show in the next observation.
+        // The other events are printed elsewhere or show in the next observation.
         _ => return None,
     })
 }
 
-/// Formats a stage, skipping steps of a wave that take no time.
+/// Formats a stage. Skips wave steps that take no time.
 fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
     let (index, step) = match stage {
         Stage::Planned => return None,
@@ -303,7 +303,7 @@ fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: 
         (WaveStep::Clearing | WaveStep::Applying | WaveStep::AwaitingHealth, Some(waits)) => {
             format!("waiting for {}", one_line(&waits))
         }
-        // Nothing is pruned: all objects that could be are retained.
+        // Nothing to prune: all candidates are retained.
         (WaveStep::Pruning, _) if wave.prunes == 0 => return None,
         (WaveStep::Pruning, _) => format!("pruning {}", objects(wave.prunes)),
         (WaveStep::Applying, _) => format!("applying {}", objects(wave.applies)),

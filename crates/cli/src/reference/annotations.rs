@@ -1,4 +1,4 @@
-//! Reference page for annotations, generated from the same table as the warnings about unknown annotations.
+//! Reference page for annotations, generated from the table behind the warnings about unknown annotations.
 
 use tidegate_model::annotations::TIDEGATE_PREFIX;
 use tidegate_model::annotations::known_keys::{Annotation, AnnotationSubject, KNOWN_KEYS};

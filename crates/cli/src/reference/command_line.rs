@@ -17,7 +17,7 @@ Options that several commands share are in [shared options](#shared-options). Sq
 environment variables.
 ";
 
-/// Minimum number of commands that share a group of options for it to get a section of its own.
+/// Minimum number of commands that must share a group of options before it gets its own section.
 const SHARED_MIN: usize = 3;
 
 /// Maximum width of paragraphs below the options, as in the help.
@@ -58,7 +58,7 @@ fn shared_title(heading: &str) -> String {
     format!("Shared options: {}", heading.to_lowercase())
 }
 
-/// Returns the groups of options shared by several commands, by heading.
+/// Returns the groups of options that several commands share, by heading.
 fn shared_groups(commands: &[(String, &Command)]) -> BTreeMap<String, String> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (_, command) in commands {
@@ -69,7 +69,7 @@ fn shared_groups(commands: &[(String, &Command)]) -> BTreeMap<String, String> {
         }
     }
     let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count >= SHARED_MIN).collect();
-    // The map keeps the last variant of each group, so the most frequent must come last.
+    // The map keeps the last variant of each group, so the most frequent one comes last.
     counts.sort_by_key(|(_, count)| *count);
     counts.into_iter().map(|(group, _)| group).collect()
 }
@@ -143,7 +143,7 @@ fn section(name: &str, command: &Command, shared: &BTreeMap<String, String>) -> 
     text
 }
 
-/// Wraps paragraphs, each a single line of the input. Indented lines, such as examples, are left as they are.
+/// Wraps paragraphs, each a single line of the input. Keeps indented lines, such as examples.
 fn wrap_paragraphs(text: &str) -> String {
     let wrapped: Vec<String> = text.lines().map(wrap_paragraph).collect();
     wrapped.join("\n")

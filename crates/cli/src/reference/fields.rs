@@ -9,7 +9,7 @@ use tidegate_model::argo::support::{Support, UNSUPPORTED_FIELDS, UnsupportedFiel
 
 use super::markdown::{anchor, cell, code, meaning, plural, sentence, table};
 
-/// Generators whose nested generators have the same fields as `spec.generators`.
+/// Paths of nested generators, which have the fields of `spec.generators`.
 const NESTED: [&str; 2] = ["spec.generators[].matrix.generators[]", "spec.generators[].merge.generators[]"];
 
 const LEGEND: &str = "
@@ -35,7 +35,7 @@ fn intro(kind: &str) -> &'static str {
     }
 }
 
-/// Describes how unknown fields are handled.
+/// Describes the handling of unknown fields.
 fn unknown_fields(kind: &str) -> &'static str {
     match kind {
         "Application" => {
@@ -53,14 +53,14 @@ refused, because it could change the manifests."
     }
 }
 
-/// Returns the pages for all kinds, by file name.
+/// Returns the pages of all kinds, by file name.
 pub(super) fn pages() -> Vec<(String, String)> {
     let mut known = Vec::new();
     all_crds().iter().map(|definition| page(definition, &mut known)).collect()
 }
 
-/// Objects that have already been described: the schema without descriptions, the descriptions of the fields,
-/// and the link to the section.
+/// Described objects: the schema without descriptions, the descriptions of the fields, and the link to the
+/// section.
 type KnownObjects = Vec<(Value, Vec<String>, String)>;
 
 fn page(definition: &Value, known_objects: &mut KnownObjects) -> (String, String) {
@@ -111,7 +111,7 @@ impl<'a> SchemaWalk<'a> {
         let required = schema.get("required").and_then(Value::as_array);
         let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
         let (mut rows, mut effects) = (Vec::new(), String::new());
-        // These fields have no descriptions in their schemas, because the API server limits the size of a
+        // The schemas of these fields have no descriptions, because the API server limits the size of a
         // definition.
         let of_template = "Fields that override those of `spec.template`.";
         for (name, field) in schema["properties"].as_object().unwrap() {
@@ -143,7 +143,6 @@ impl<'a> SchemaWalk<'a> {
         format!("\n## `{path}`\n\n{about}{}{effects}", table(header, &rows))
     }
 
-    /// Returns an object's unsupported fields.
     fn unsupported(&self, path: &str) -> impl Iterator<Item = &'static UnsupportedField> {
         let (kind, path) = (self.kind.to_owned(), path.to_owned());
         let is_of = move |field: &&UnsupportedField| {
@@ -152,7 +151,7 @@ impl<'a> SchemaWalk<'a> {
         UNSUPPORTED_FIELDS.iter().filter(is_of)
     }
 
-    /// Returns a field's type. For an object, a link to its section is added unless `describes` is false.
+    /// Returns a field's type. For an object, adds a link to its section unless `describes` is false.
     fn type_of(&mut self, path: &str, schema: &'a Value, describes: bool) -> String {
         if let Some(text) = schema.get("enum").and_then(Value::as_array) {
             let text = text.iter().filter_map(Value::as_str).filter(|word| !word.is_empty()).map(code);
@@ -184,15 +183,14 @@ impl<'a> SchemaWalk<'a> {
         Some(self.link(path, schema))
     }
 
-    /// Returns the link to an object's section, adding the section unless an identical object already has
-    /// one.
+    /// Returns the link to an object's section. Adds the section unless there is one for an identical object.
     fn link(&mut self, path: &str, schema: &'a Value) -> String {
         if NESTED.contains(&path) {
             return format!("#{}", anchor("spec.generators[]"));
         }
         let (plain, about) = (without_descriptions(schema), descriptions(schema));
-        // Repeated templates have no descriptions in their schemas. Other objects may have the same schema
-        // just by chance, so their descriptions must match too.
+        // Repeated templates have no descriptions in their schemas. Other objects may happen to have equal
+        // schemas, so compare their descriptions, too.
         let is_same = |known: &Value, of: &Vec<String>| *known == plain && (about.is_empty() || *of == about);
         if let Some((_, _, link)) = self.known_objects.iter().find(|(known, of, _)| is_same(known, of)) {
             return link.strip_prefix(self.file).unwrap_or(link).to_owned();
@@ -209,13 +207,12 @@ fn row(name: &str, kind: String, support: Option<Support>, meaning: String) -> V
     [code(name), kind].into_iter().chain(support).chain([meaning]).collect()
 }
 
-/// Returns the descriptions of an object's fields.
 fn descriptions(schema: &Value) -> Vec<String> {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     fields.filter_map(|(_, field)| field.get("description")?.as_str()).map(str::to_owned).collect()
 }
 
-/// Strips a schema of the parts that differ between occurrences of the same object.
+/// Removes the parts of a schema that differ between occurrences of the same object.
 fn without_descriptions(schema: &Value) -> Value {
     let Some(fields) = schema.as_object() else { return schema.clone() };
     let is_kept = |name: &&String| !["description", "nullable"].contains(&name.as_str());

@@ -1,5 +1,5 @@
-//! Reference page for the HTTP API, generated from the OpenAPI description, which in turn is generated from
-//! the route table.
+//! Reference page for the HTTP API, generated from the OpenAPI description and so, in turn, from the route
+//! table.
 
 mod types;
 
@@ -26,7 +26,7 @@ A list has `items`, `next` and `total`. To get the next page, repeat the request
 returns a [Problem](#problem).
 ";
 
-/// Title of each group of routes, and the first segments of its paths.
+/// Title of each group of routes, with the first segments of the paths.
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Routes for Applications", &["/api/v1/applications", "/api/v1/argoproj.io/applications"]),
     ("Routes for ApplicationSets", &["/api/v1/applicationsets", "/api/v1/argoproj.io/applicationsets"]),
@@ -38,7 +38,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Routes for the process", &[""]),
 ];
 
-/// Returns the index of the group that contains a path.
+/// Returns the index of a path's group.
 fn group_of(path: &str) -> usize {
     let is_in = |prefix: &&str| {
         path.strip_prefix(*prefix)

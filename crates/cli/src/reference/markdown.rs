@@ -1,6 +1,6 @@
 //! Markdown for the generated pages.
 
-/// Returns a heading's anchor, as code forges and mdBook generate it.
+/// Returns a heading's anchor as code forges and mdBook generate it.
 pub(super) fn anchor(heading: &str) -> String {
     let retained = heading.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
     retained.collect::<String>().to_lowercase().replace(' ', "-")
@@ -39,7 +39,7 @@ pub(super) fn cell(text: &str) -> String {
 /// Maximum number of words in a table cell.
 const CELL_WORDS_MAX: usize = 20;
 
-/// Returns a field's description for a table cell. Text that doesn't fit is added to `notes` as a list item.
+/// Returns a field's description for a table cell. Adds text that doesn't fit to `notes` as a list item.
 pub(super) fn meaning(name: &str, text: &str, notes: &mut String) -> String {
     let text = cell(text);
     let count = |text: &str| text.split_whitespace().count();
@@ -57,12 +57,12 @@ pub(super) fn meaning(name: &str, text: &str, notes: &mut String) -> String {
     format!("{start}.")
 }
 
-/// Returns the text as a sentence that ends with a full stop.
+/// Returns the text as a sentence with a full stop.
 pub(super) fn sentence(text: &str) -> String {
     end_sentence(&prose(text))
 }
 
-/// Ends Markdown with a full stop if it has no final punctuation.
+/// Adds a full stop to Markdown without final punctuation.
 fn end_sentence(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', ':', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }

@@ -19,16 +19,15 @@ pub(super) const SERVER_FIELDS: [&str; 7] = [
     "generateName",
 ];
 
-/// A manifest that is ready to write.
+/// A manifest ready to write.
 pub(crate) struct PreparedManifest {
     pub(crate) key: ObjectKey,
     pub(crate) schema: Schema,
     /// The manifest without server fields and nulls, and with its namespace.
     pub(crate) manifest: Object,
-    /// `metadata.resourceVersion` of the manifest, which is a precondition for a replacement. Empty if
-    /// absent.
+    /// `metadata.resourceVersion` of the manifest, a precondition for a replacement. Empty if absent.
     pub(crate) expected_revision: String,
-    /// `metadata.uid` of the manifest, which is also a precondition. Empty if absent.
+    /// `metadata.uid` of the manifest, also a precondition. Empty if absent.
     pub(crate) expected_uid: String,
 }
 
@@ -107,7 +106,7 @@ impl SimState {
     }
 }
 
-/// Encodes `stringData`, which is write-only, and moves it to `data`.
+/// Encodes the write-only `stringData` and moves it to `data`.
 fn encode_string_data(secret: &mut Object) {
     if let Some(Value::Object(texts)) = secret.fields_mut().remove("stringData") {
         let data = secret.section_mut("data");

@@ -135,7 +135,7 @@ impl SimState {
         }
     }
 
-    /// Sets the fields that the server sets in every new object.
+    /// Sets the server-assigned fields of a new object.
     pub(crate) fn assign_identity(&mut self, key: &ObjectKey, object: &mut Object) {
         let (uid, now) = (self.rng.uuid(), self.timestamp());
         let metadata = object.metadata_mut();
@@ -246,7 +246,7 @@ fn simulation_annotations(object: &Object) -> Vec<(&String, &Value)> {
     annotations.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX)).collect()
 }
 
-/// Returns the IP address of a Service. The address remains the same when the Service is created again.
+/// Returns the IP address of a Service. Recreating the Service keeps the address.
 fn cluster_ip(key: &ObjectKey) -> String {
     let number = digest(&Value::from(key.to_string()));
     format!("10.96.{}.{}", number % 256, 1 + (number >> 8) % 254)

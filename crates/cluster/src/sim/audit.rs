@@ -1,4 +1,4 @@
-//! Audit log of all external writes that the cluster has received, whether successful or refused.
+//! Audit log of all external writes, successful or refused.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ObjectKey, OperationId};
@@ -21,7 +21,7 @@ pub enum Verb {
     Delete,
 }
 
-/// A write that the cluster received.
+/// A write received by the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
@@ -39,7 +39,7 @@ pub struct AuditEntry {
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
-    /// Operation that requested the write, if the request specified an operation.
+    /// Operation that requested the write, if specified.
     pub operation_id: Option<OperationId>,
     /// HTTP status: 201 if the object was created, 200 for other successes, or the status of the error.
     pub code: u16,
@@ -52,7 +52,7 @@ impl AuditEntry {
     }
 }
 
-/// Part of an audit entry that is known before the write is executed.
+/// Part of an audit entry known before the write is executed.
 #[derive(Clone)]
 pub(crate) struct WriteAttempt {
     pub(crate) verb: Verb,

@@ -52,7 +52,7 @@ impl AuditFile {
         entries: &[AuditEntry],
         most: u64,
     ) -> io::Result<Self> {
-        // Never truncate a file that a snapshot refers to. The snapshot remains valid until the next snapshot
+        // Never truncate a file that a snapshot refers to. The snapshot remains valid until the next one
         // replaces it.
         let filed = if self.bytes > most { self.copy_newest_entries(dir, number, most / 2)? } else { self };
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(filed.path(dir))?;

@@ -25,8 +25,8 @@ pub const LOGS: &str = "sim.tidegate.dev/logs";
 /// Outcome of an object that does not become healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The object fails in the way that is typical of its kind. For example, a Job fails and a
-    /// PersistentVolumeClaim is lost.
+    /// The object fails in a way typical of its kind. For example, a Job fails and a PersistentVolumeClaim is
+    /// lost.
     Fail,
     /// The object runs but never becomes ready.
     NeverReady,

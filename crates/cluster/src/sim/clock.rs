@@ -11,7 +11,7 @@ use tokio::time::Instant;
 #[derive(Clone)]
 pub struct Clock {
     source: Source,
-    /// Time by which this clock is ahead of its source.
+    /// Lead of this clock over its source.
     offset: Duration,
 }
 
@@ -45,8 +45,8 @@ impl Clock {
         now + self.offset
     }
 
-    /// Returns the same clock, moved forward to `time` if it is behind. If the cluster was last used with a
-    /// clock that was further ahead, its time would otherwise stand still until this clock caught up.
+    /// Returns this clock, moved forward to `time` if it is behind. Otherwise, a cluster last used with a
+    /// clock further ahead would stand still until this clock caught up.
     pub(crate) fn starting_no_earlier_than(self, time: Timestamp) -> Self {
         let offset = self.offset.saturating_add(time.since(self.now()));
         Self { offset, ..self }

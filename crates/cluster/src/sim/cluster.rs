@@ -25,24 +25,24 @@ use crate::{
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
 ///
-/// Each call does its work in one step between two waits. A call that is dropped during a wait has either
-/// taken effect completely or was never received. There is no background task: controllers run during calls
-/// and watches, each step at its own time.
+/// Each call does its work in one step between two waits. A call dropped during a wait has taken effect
+/// completely or not at all. Controllers run during calls and watches, each step at its own time, without a
+/// background task.
 #[derive(Clone, Debug)]
 pub struct SimCluster {
     shared: Arc<SharedState>,
 }
 
 impl SimCluster {
-    /// Creates a cluster in memory. The cluster is dropped together with its last handle.
+    /// Creates a cluster in memory, dropped with its last handle.
     pub fn in_memory(config: SimConfig, clock: Clock) -> Self {
         let state = SimState::new(config, clock.now());
         Self::with_state(state, None, clock)
     }
 
-    /// Opens a cluster that is stored in its own folder, and creates the folder if it doesn't exist.
-    /// Acknowledged writes survive even if the process is killed. The caller must ensure that only one
-    /// process has the folder open at a time.
+    /// Opens a cluster stored in its own folder, and creates the folder if it doesn't exist. Acknowledged
+    /// writes survive even if the process is killed. The caller must ensure that only one process has the
+    /// folder open.
     pub fn open(dir: &Path, config: SimConfig, clock: Clock) -> Result<Self, SimError> {
         let (journal, state) = Journal::open(dir, config, clock.now())?;
         let clock = clock.starting_no_earlier_than(state.now);

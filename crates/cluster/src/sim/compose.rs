@@ -24,7 +24,7 @@ pub(crate) enum WriteKind {
     Create,
 }
 
-/// Annotation in which client-side apply stores the manifest that it applied last.
+/// Annotation with the manifest last applied by client-side apply.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Stores a manifest in the manifest's own annotation, for the next client-side apply.

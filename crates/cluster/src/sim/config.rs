@@ -9,7 +9,7 @@ use super::Faults;
 /// Configuration of a simulated cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimConfig {
-    /// Seed for UIDs, generated names and faults. The seed is used only when the cluster is created.
+    /// Seed for UIDs, generated names and faults, used only when the cluster is created.
     pub seed: u64,
     /// Time until a workload becomes ready or a Job completes, unless an annotation sets another time.
     pub ready_after: Duration,
@@ -17,18 +17,18 @@ pub struct SimConfig {
     pub reaction: Duration,
     /// Time that a pod takes to terminate after it is deleted.
     pub grace: Duration,
-    /// Latency of each call. Half of the latency passes before the cluster does its work and half after it.
-    /// Only [`SimCluster`](super::SimCluster) waits; the pure core never waits.
+    /// Latency of each call: half passes before the cluster does its work and half after it. Only
+    /// [`SimCluster`](super::SimCluster) waits; the pure core never waits.
     pub latency: Duration,
-    /// Number of changes per kind that are kept for watches. A watch from an older resource version fails
-    /// with Gone.
+    /// Number of changes to keep per kind for watches. A watch from an older resource version fails with
+    /// Gone.
     pub history: usize,
     /// Probabilities of faults. By default, faults never happen.
     pub faults: Faults,
 }
 
-/// Default for [`SimConfig::history`]. This number is enough for every watch of a healthy engine, and uses at
-/// most a few dozen megabytes even with the largest objects that occur in practice.
+/// Default for [`SimConfig::history`]. Enough for every watch of a healthy engine, and at most a few dozen
+/// megabytes with the largest objects found in practice.
 const DEFAULT_HISTORY: usize = 4096;
 
 impl Default for SimConfig {

@@ -26,7 +26,7 @@ pub use pod::{PodStage, pod_status};
 pub use standalone::{Readiness, standalone_status};
 
 impl SimState {
-    /// Runs all controller steps that are due by `now`. Returns the new current time.
+    /// Runs all controller steps due by `now`. Returns the new current time.
     pub fn advance(&mut self, now: Timestamp) -> Timestamp {
         let now = now.max(self.now);
         while let Some((at, key)) = self.timers.pop(now) {
@@ -40,8 +40,7 @@ impl SimState {
     }
 }
 
-/// Runs one step for one object. Returns the time of the next step, provided that nothing changes before
-/// then.
+/// Runs one step for one object. Returns the time of the next step if nothing changes before then.
 fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     if let Some(until) = garbage_collector::collect_object(state, key) {
         return Some(until);

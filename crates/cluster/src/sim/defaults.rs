@@ -1,5 +1,5 @@
-//! Default values for omitted fields, limited to fields that the simulation or a health rule reads. Default
-//! values aren't owned by any manager.
+//! Default values for omitted fields, limited to fields that the simulation or a health rule reads. No
+//! manager owns default values.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, ObjectKey};

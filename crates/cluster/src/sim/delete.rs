@@ -22,7 +22,7 @@ pub const STUCK_FINALIZER: &str = "sim.tidegate.dev/stuck-deleting";
 const PERMANENT_NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 impl SimState {
-    /// Deletes an object at the request of a client.
+    /// Deletes an object at a client's request.
     pub(crate) fn delete_object(&mut self, request: &DeleteRequest) -> Result<DeleteResult, ClusterError> {
         let key = self.object_key(&request.gvk, &request.namespace, &request.name)?;
         let Some(stored) = self.find(&key) else { return Err(api_error::not_found(&key)) };
@@ -70,7 +70,7 @@ impl SimState {
             || !self.deletion_finalizers(key, propagation).is_empty()
     }
 
-    /// Starts to delete an object. Removes it immediately if no finalizer blocks the removal.
+    /// Starts deleting an object. Removes it immediately if no finalizer blocks the removal.
     pub(crate) fn start_deletion(&mut self, key: &ObjectKey, propagation: Propagation) -> DeleteResult {
         let Some(stored) = self.find(key) else { return DeleteResult::Gone };
         if stored.object.is_deleting() {
@@ -140,7 +140,7 @@ impl SimState {
         found.is_some_and(|stored| stored.object.has_finalizer(finalizer))
     }
 
-    /// Removes a finalizer, and with the last one also the object, if it is being deleted.
+    /// Removes a finalizer. Also removes an object that is being deleted, if this was its last finalizer.
     pub(crate) fn drop_finalizer(&mut self, key: &ObjectKey, finalizer: &str) {
         let Some(stored) = self.find(key) else { return };
         if !stored.object.has_finalizer(finalizer) {

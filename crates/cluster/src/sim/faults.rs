@@ -96,8 +96,7 @@ pub(crate) struct EventFault {
     pub(crate) is_gone: bool,
 }
 
-/// Generator of faults. The generator is not stored on disk, because faults are not part of the simulated
-/// state.
+/// Fault generator. Not stored on disk, because faults aren't part of the simulated state.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultInjector {
     faults: Faults,
@@ -105,7 +104,7 @@ pub(crate) struct FaultInjector {
 }
 
 impl FaultInjector {
-    /// Creates the generator. `position` ensures that a reopened cluster does not draw the same faults again.
+    /// Creates a generator. `position` keeps a reopened cluster from drawing the same faults again.
     pub(crate) fn new(faults: Faults, seed: u64, position: u64) -> Self {
         Self { faults, rng: Rng::new(mix_bits(seed ^ 0xfa17) ^ position) }
     }

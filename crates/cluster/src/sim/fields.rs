@@ -11,7 +11,7 @@ use super::schema::{ListKind, Schema, item_key};
 /// A set of fields in the FieldsV1 format.
 pub(crate) type Fields = Map<String, Value>;
 
-/// Error for a list that contains an item without the fields of its key.
+/// Error for a list item without the fields of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AmbiguousList(pub(crate) String);
 
@@ -78,7 +78,6 @@ fn child_fields<'a>(fields: &'a Fields, name: &str) -> Option<&'a Fields> {
     fields.get(name).and_then(Value::as_object)
 }
 
-/// Returns a child of a value.
 fn child_value<'a>(schema: Schema, value: &'a Value, name: &str, parent: &str) -> Option<&'a Value> {
     if let Some(field) = name.strip_prefix("f:") {
         return value.get(field);

@@ -1,4 +1,4 @@
-//! Recent changes to the objects of each kind, from which watches are served.
+//! Recent changes to the objects of each kind, the source of watch events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,22 +19,22 @@ pub(crate) struct Change {
 
 #[derive(Clone, Debug, Default)]
 struct KindHistory {
-    /// Revision of the newest change that was dropped.
+    /// Revision of the newest dropped change.
     dropped_up_to: u64,
     changes: VecDeque<Change>,
 }
 
-/// Recent changes, which are not stored on disk. Like a restarted API server, a reopened cluster starts with
-/// an empty history and returns Gone for older resource versions.
+/// Recent changes, kept only in memory. Like a restarted API server, a reopened cluster starts with an empty
+/// history and returns Gone for older resource versions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     limit: usize,
-    /// Revision at which this history starts.
+    /// Start revision of this history.
     start_revision: u64,
     kinds: BTreeMap<GroupKind, KindHistory>,
 }
 
-/// Error that is returned if a resource version is older than the history.
+/// Error for a resource version older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpiredRevision;
 
@@ -75,8 +75,7 @@ impl History {
         Ok(changes.into_iter().flatten())
     }
 
-    /// Returns the revision of the newest change to a kind, or 0 if the history contains no change to that
-    /// kind.
+    /// Returns the revision of the newest change to a kind, or 0 if the history has none.
     pub(crate) fn newest_revision(&self, kind: &GroupKind) -> u64 {
         self.kinds.get(kind).and_then(|track| track.changes.back()).map_or(0, |change| change.revision)
     }

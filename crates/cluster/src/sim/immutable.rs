@@ -87,7 +87,7 @@ pub(crate) fn check_immutable_fields(
     Ok(())
 }
 
-/// Returns the same error that the client would build from a real server's refusal.
+/// Returns the error that the client would build from a real server's refusal.
 fn immutable_field_error(key: &ObjectKey, field: &str, reason: &str, except: &[&str]) -> ClusterError {
     let mutable_subfields = except.iter().map(|name| format!("{field}.{name}")).collect();
     let immutable = ImmutableField { field: field.to_owned(), mutable_subfields };

@@ -1,4 +1,4 @@
-//! Indexes of the objects, which are derived from the objects and never stored on disk.
+//! Indexes derived from the objects, never stored on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Persistence of a simulated cluster: a journal of the writes that it received, with periodic snapshots.
+//! Persistence of a simulated cluster: a journal of received writes, with periodic snapshots.
 //!
 //! The folder contains the files `snapshot`, with the number of the current journal; `journal-<number>`, the
 //! journal itself; `audit`, with earlier writes (`audit_file.rs`); and `reached`, with the length of the
@@ -34,8 +34,8 @@ use super::write::Write;
 use super::{SimConfig, SimState};
 
 /// Minimum length of a journal before a snapshot replaces it. The journal must also be longer than the
-/// snapshot. As a result, opening a cluster takes milliseconds, and a snapshot is written only after at least
-/// as many bytes of journal entries.
+/// snapshot. Opening a cluster thus takes milliseconds, and at least as many bytes of journal entries precede
+/// each snapshot.
 const JOURNAL_BYTES_MIN: u64 = 256 * 1024;
 const SNAPSHOT_NAME: &str = "snapshot";
 
@@ -106,7 +106,7 @@ fn journal_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("journal-{number}"))
 }
 
-/// Opens a file for appending. If the file does not exist, creates it so that only its owner can access it.
+/// Opens a file for appending. Creates a missing file with access only for its owner.
 fn open_for_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
@@ -183,8 +183,8 @@ fn check_format(path: &Path, found: u32) -> Result<(), SimError> {
     if found == FORMAT_VERSION { Ok(()) } else { Err(SimError::Format { path: path.to_owned(), found }) }
 }
 
-/// State of a cluster that is being restored from a journal. If there is no snapshot, the journal's first
-/// line contains the configuration.
+/// State of a cluster while it is restored from a journal. Without a snapshot, the journal's first line
+/// contains the configuration.
 struct Replay<'a> {
     path: &'a Path,
     state: Option<SimState>,
@@ -206,7 +206,7 @@ impl Replay<'_> {
             (Entry::Write { now, write, fault, audit }, Some(state)) => {
                 state.advance(now);
                 let before = state.audit.last_sequence();
-                // A write that was refused is refused again, which is not an error.
+                // Refused writes are refused again, which is not an error.
                 let _ = state.execute(&write, fault);
                 if state.audit.entries_since(before) != audit.as_slice() {
                     return Err(damaged("the write has a different outcome than recorded"));
@@ -268,8 +268,7 @@ impl Journal {
         Ok(state)
     }
 
-    /// Persists a write that was just executed. The write must not be acknowledged before this function
-    /// returns.
+    /// Persists an executed write, which must not be acknowledged before this function returns.
     pub(crate) fn persist_write(
         &mut self,
         state: &mut SimState,
@@ -300,7 +299,7 @@ impl Journal {
         self.rotate_with_limit(AUDIT_FILE_BYTES_MAX, state)
     }
 
-    /// Does the same as `rotate`, but with a custom size limit for the audit file.
+    /// Like `rotate`, but with a custom size limit for the audit file.
     pub(crate) fn rotate_with_limit(&mut self, filed_bytes: u64, state: &SimState) -> io::Result<()> {
         let number = self.number + 1;
         let file = open_for_append(&journal_path(&self.dir, number))?;
@@ -322,7 +321,7 @@ impl Journal {
     }
 }
 
-/// Removes files that the snapshot no longer refers to.
+/// Removes files not referenced by the snapshot.
 fn remove_stale_files(dir: &Path, number: u64, filed: AuditFile) {
     let named = [journal_path(dir, number), filed.path(dir)];
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -335,7 +334,7 @@ fn remove_stale_files(dir: &Path, number: u64, filed: AuditFile) {
     }
 }
 
-/// Maximum number of times that a reader retries because a snapshot replaced the journal during the read.
+/// Maximum number of retries after a snapshot replaces the journal during a read.
 const READ_RETRIES_MAX: usize = 100;
 
 /// Reads the audit of the cluster in a folder, in order. Doesn't need a lock, so another process may write to

@@ -1,5 +1,5 @@
-//! Stored length of the journal: the file `reached`, which has a single line of fixed length that is
-//! overwritten after every journal entry.
+//! Stored length of the journal, in the file `reached`: a single line of fixed length, overwritten after
+//! every journal entry.
 //!
 //! The line is written after the journal entry. Even if the process is killed, the journal is therefore at
 //! least as long as the line says. A shorter journal must have been truncated in some other way. Without this
@@ -14,7 +14,7 @@ use super::line_format::{SimError, byte_length, format_line, parse_line, read_fi
 
 const FILE_NAME: &str = "reached";
 
-/// Maximum number of times that an invalid line is read again, because another process may be overwriting it.
+/// Maximum number of retries for an invalid line, which another process may be overwriting.
 const READ_RETRIES_MAX: usize = 10;
 
 /// A journal and its length in bytes.
@@ -26,8 +26,8 @@ pub(crate) struct JournalLength {
 
 impl JournalLength {
     /// Reads the stored length in a folder, or returns the default if the file doesn't exist. If another
-    /// process may be writing, call this function before reading the journal. The journal is then at least as
-    /// long as the returned length.
+    /// process may be writing, call this before reading the journal. The journal is then at least as long as
+    /// the returned length.
     pub(crate) fn load(dir: &Path) -> Result<Self, SimError> {
         let path = dir.join(FILE_NAME);
         let mut read = Self::read(&path);
@@ -42,8 +42,7 @@ impl JournalLength {
 
     fn read(path: &Path) -> Result<Self, SimError> {
         let bytes = read_file(path)?.unwrap_or_default();
-        // The process that created the file has not written the line yet, or was killed before it could do
-        // so.
+        // The process that created the file hasn't written the line yet, or was killed before it could.
         let Some(line) = bytes.strip_suffix(b"\n") else { return Ok(Self::default()) };
         let text: String = parse_line(path, 1, line)?;
         let numbers = text.split_once(' ').map(|(journal, bytes)| (journal.parse(), bytes.parse()));
@@ -57,8 +56,8 @@ impl JournalLength {
         Ok(Self { journal, bytes })
     }
 
-    /// Refuses a journal that is shorter than the stored length. Ignores the length of an earlier journal,
-    /// because this journal has replaced it.
+    /// Refuses a journal shorter than the stored length. Ignores the length of an earlier journal that this
+    /// journal has replaced.
     pub(crate) fn check_journal(
         self,
         path: &Path,
@@ -81,7 +80,7 @@ impl JournalLength {
     }
 }
 
-/// The open length file, which stays open for as long as the journal.
+/// The length file, open as long as the journal.
 #[derive(Debug)]
 pub(crate) struct JournalLengthFile(File);
 

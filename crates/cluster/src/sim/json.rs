@@ -11,8 +11,7 @@ pub(crate) fn rfc3339(time: Timestamp) -> String {
     whole.replace(".000Z", "Z")
 }
 
-/// Returns the value at a path of fields. Every write uses this function rather than a JSON pointer, which
-/// would have to be parsed each time.
+/// Returns the value at a path of fields. Avoids parsing a JSON pointer on every write.
 pub(crate) fn field<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object.as_value(), |value, name| value.get(*name))
 }
@@ -27,7 +26,6 @@ pub(crate) fn is_deleting(object: &Object) -> bool {
     !text_field(object, &["metadata", "deletionTimestamp"]).is_empty()
 }
 
-/// Returns true if an object has an owner.
 pub(crate) fn has_owner(object: &Object) -> bool {
     field(object, &["metadata", "ownerReferences"]).is_some()
 }
@@ -40,7 +38,6 @@ pub(crate) fn key_of(object: &Object) -> ObjectKey {
     ObjectKey::new(group, text_field(object, &["kind"]), namespace, name)
 }
 
-/// Returns the group, version and kind of an object.
 pub(crate) fn gvk_of(object: &Object) -> Gvk {
     Gvk::from_api_version(text_field(object, &["apiVersion"]), text_field(object, &["kind"]))
 }
@@ -72,8 +69,7 @@ pub(crate) fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Returns a condition for a status. If the status of the condition is unchanged, keeps its last transition
-/// time.
+/// Builds a condition for a status. Keeps the last transition time if the condition's status is unchanged.
 pub(crate) fn build_condition(
     object: &Object,
     kind: &str,
@@ -104,7 +100,7 @@ pub(crate) fn has_condition(object: &Object, kind: &str, status: &str) -> bool {
         .any(|known| known["type"] == kind && known["status"] == status)
 }
 
-/// Returns a digest that is the same for equal values, regardless of the order of fields.
+/// Returns a digest that doesn't depend on the order of fields.
 pub(crate) fn digest(value: &Value) -> u64 {
     match value {
         Value::Null => 1,

@@ -6,7 +6,7 @@ use tidegate_model::{Discovery, GroupKind, Gvk, KindInfo, Object, ObjectKey};
 
 use super::json::{has_condition, list_at};
 
-/// A custom kind that the cluster serves.
+/// A custom kind served by the cluster.
 #[derive(Clone, Debug, PartialEq)]
 struct CustomKind {
     definition: ObjectKey,
@@ -14,8 +14,7 @@ struct CustomKind {
     has_status_subresource: bool,
 }
 
-/// Custom kinds, by definition. The map is derived from the definitions in the cluster and is never stored on
-/// disk.
+/// Custom kinds, by definition. Derived from the definitions in the cluster and never stored on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kinds {
     discovery: Discovery,
@@ -64,7 +63,7 @@ impl Kinds {
         self.custom.get(kind).map(|custom| custom.definition.clone())
     }
 
-    /// Returns the kind that is served because of a definition.
+    /// Returns the kind served by a definition.
     pub(crate) fn kind_served_by(&self, definition: &ObjectKey) -> Option<GroupKind> {
         let found = self.custom.iter().find(|(_, custom)| custom.definition == *definition);
         found.map(|(kind, _)| kind.clone())

@@ -1,4 +1,4 @@
-//! Line format of a stored cluster's files, and the errors that can occur when they are read.
+//! Line format of a stored cluster's files, and errors from reading them.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// Version of the file format. The version must be increased if the same writes would lead to a different
-/// state, or if the layout of the files changes.
+/// Version of the file format. Increase it if the same writes lead to a different state or the file layout
+/// changes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
-/// Error that is returned when a stored cluster is opened or read.
+/// Error from opening or reading a stored cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// An operating system error.
@@ -24,7 +24,7 @@ pub enum SimError {
     /// The contents of a file are damaged.
     #[error("{} is damaged on line {line}: {why}; the simulated cluster cannot be restored from it; restore a copy, or start with an empty cluster: `tidegate sim reset`", path.display())]
     Damaged {
-        /// The file that is damaged.
+        /// The damaged file.
         path: PathBuf,
         /// Line number, starting at 1.
         line: usize,
@@ -35,21 +35,21 @@ pub enum SimError {
     #[error("{} is missing, and the simulated cluster cannot be restored without it; put it back, or start with an empty cluster: `tidegate sim \
          reset`", path.display())]
     Missing {
-        /// Path at which the file should be.
+        /// Expected path of the file.
         path: PathBuf,
     },
     /// The files were written in the format of another version of the simulation.
     #[error("{} was written in format {found}, but this version reads format {FORMAT_VERSION}; start with an empty cluster: \
          `tidegate sim reset`", path.display())]
     Format {
-        /// The file that contains the format version.
+        /// The file with the format version.
         path: PathBuf,
         /// The format version in the file.
         found: u32,
     },
 }
 
-/// Maximum size of a file that is read into memory. A snapshot of 100,000 objects is smaller than this.
+/// Maximum size of a file to read into memory, larger than a snapshot of 100,000 objects.
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
 /// Maximum length of a journal's first line, which contains a configuration. A journal with a longer first
@@ -147,8 +147,8 @@ impl Write for ChecksumWriter<'_> {
     }
 }
 
-/// Reads the complete lines in the first bytes of a file one by one, so that a long file doesn't have to fit
-/// in memory. Passes each line and its number to the callback. Returns the total length of these lines in
+/// Reads the complete lines in the first bytes of a file and passes each line and its number to the callback.
+/// Reads them one by one, so that a long file doesn't have to fit in memory. Returns their total length in
 /// bytes.
 pub(crate) fn for_each_line<T: DeserializeOwned>(
     path: &Path,
@@ -170,15 +170,15 @@ pub(crate) fn for_each_line<T: DeserializeOwned>(
     }
 }
 
-/// Returns true if the given bytes are the beginning of a line. A killed process cannot leave any other kind
-/// of incomplete line behind.
+/// Returns true if the bytes are the beginning of a line, the only incomplete line that a killed process can
+/// leave behind.
 pub(crate) fn is_torn(tail: &[u8]) -> bool {
     let (sum, body) = tail.split_at_checked(9).unwrap_or((tail, &[]));
     let is_sum = sum.iter().enumerate().all(|(at, byte)| match at {
         8 => *byte == b' ',
         _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
     });
-    // A number that was cut off may be invalid JSON, so ignore a number at the end of the data.
+    // A truncated number may be invalid JSON, so ignore a number at the end of the data.
     let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
     let before = body.iter().rposition(|byte| !number(byte)).map_or(0, |last| last.saturating_add(1));
     is_sum
@@ -193,8 +193,8 @@ fn damaged_line_error(path: &Path, line: usize) -> SimError {
     SimError::Damaged { path: path.to_owned(), line, why }
 }
 
-/// Returns true if a file has a first line, or if it has content that a killed process cannot have left
-/// behind. If this function returns false, the file is treated as if it didn't exist.
+/// Returns true if a file has a first line, or content that a killed process cannot have left behind. If
+/// false, the file is treated as missing.
 pub(crate) fn has_first_line(path: &Path) -> Result<bool, SimError> {
     let Some(file) = open_file(path)? else { return Ok(false) };
     let mut first = Vec::new();

@@ -1,7 +1,7 @@
-//! Pod logs: lines that come from an annotation and are written one by one while the pod is running.
+//! Pod logs: lines from an annotation, written one by one while the pod is running.
 //!
-//! A pod that runs for ten seconds and has nine lines writes one line per second. By the end of the pod's
-//! running time, all lines have been written, regardless of the pod's outcome.
+//! A pod that runs for ten seconds and has nine lines writes one line per second. All lines are written by
+//! the end of its running time, whatever its outcome.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl SimState {
         Ok(text.get(start..).unwrap_or_default().to_owned())
     }
 
-    /// Returns the pod and all its lines, including lines that it has yet to write.
+    /// Returns the pod and all its lines, including lines not yet written.
     fn pod_lines(&self, namespace: &str, pod: &str) -> Result<(&StoredObject, Vec<TimedLine>), ClusterError> {
         let key = ObjectKey::new("", "Pod", namespace, pod);
         let stored = self.find(&key).ok_or_else(|| api_error::not_found(&key))?;
@@ -70,7 +70,7 @@ pub(super) struct PodLogFollower {
     shared: Arc<SharedState>,
     container: Container,
     uid: String,
-    /// Number of lines that were delivered or skipped.
+    /// Number of delivered or skipped lines.
     next_index: usize,
     pending: VecDeque<LogLine>,
     wakeups: Wakeups,
@@ -123,8 +123,8 @@ impl PodLogFollower {
         }
     }
 
-    /// Reads the new lines. Returns the time until the next possible change, provided that nothing is written
-    /// before then.
+    /// Reads the new lines. Returns the time until the next possible change if nothing is written before
+    /// then.
     fn read_new_lines(&mut self) -> Result<Option<Duration>, ClusterError> {
         self.wakeups.mark_seen();
         let Container { namespace, pod, .. } = &self.container;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
 
-/// An object, together with additional state that the simulation needs.
+/// An object with additional state for the simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
@@ -15,9 +15,9 @@ pub(crate) struct StoredObject {
     pub(crate) created_at: Timestamp,
     /// Time of the last generation change.
     pub(crate) changed_at: Timestamp,
-    /// True if this creation of the object is configured to fail by `fail-times`.
+    /// True if `fail-times` makes this creation of the object fail.
     pub(crate) fails: bool,
-    /// Time until which a terminating pod is kept.
+    /// End of a terminating pod's grace period.
     pub(crate) held_until: Option<Timestamp>,
 }
 

@@ -1,7 +1,7 @@
 //! Field ownership of objects: `metadata.managedFields`.
 //!
-//! In stored objects, each manager's entry is JSON text. As a map, the entry would account for most of a
-//! small object's memory, and only writes need the map.
+//! In stored objects, each manager's entry is JSON text. A map would account for most of a small object's
+//! memory, and only writes need it.
 
 use serde_json::{Value, json};
 use tidegate_model::{FieldHandover, Object, can_be_taken_over};
@@ -28,8 +28,7 @@ impl Operation {
     }
 }
 
-/// All ownership entries of an object, decoded to maps. There is one entry for each manager and type of
-/// write.
+/// All ownership entries of an object, decoded to maps: one entry per manager and type of write.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldOwners(Vec<Value>);
 
@@ -221,8 +220,8 @@ impl FieldOwners {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldConflict {
     manager: String,
-    /// API version that the other manager used, which may differ from the version of this write. `None` if
-    /// the other manager used server-side apply.
+    /// API version used by the other manager, which may differ from this write's version. `None` for
+    /// server-side apply.
     api_version: Option<String>,
     paths: Vec<Vec<String>>,
 }

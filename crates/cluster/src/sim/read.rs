@@ -20,7 +20,7 @@ pub(crate) struct OwnerReference {
 }
 
 impl SimState {
-    /// Returns the kinds that are currently served.
+    /// Returns the kinds that the cluster serves.
     pub fn discover(&mut self, now: Timestamp) -> Result<Discovery, ClusterError> {
         self.begin_read(now)?;
         Ok(self.kinds.discovery().clone())
@@ -61,8 +61,8 @@ impl SimState {
         Ok(Listing { objects, resource_version: revision.to_string() })
     }
 
-    /// Returns the objects that an application owns and the objects that the query lists by name. Skips names
-    /// whose kind is not served.
+    /// Returns an application's objects and the objects that the query lists by name. Skips names of kinds
+    /// that aren't served.
     pub fn list_live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.begin_read(now)?;
         let mut keys = BTreeSet::new();
@@ -116,7 +116,7 @@ impl SimState {
         }
     }
 
-    /// Returns the keys of the objects in an inventory whose kinds are served.
+    /// Returns the keys of an inventory's objects. Skips kinds that aren't served.
     fn inventory_keys(&self, places: &BTreeSet<(Gvk, String, String)>) -> BTreeSet<ObjectKey> {
         places
             .iter()
@@ -154,7 +154,7 @@ impl SimState {
         Ok(events.filter(is_about).map(|event| event.as_ref().clone()).collect())
     }
 
-    /// Runs the steps that are due, and draws a fault for the call.
+    /// Runs due steps and draws a fault for the call.
     pub(crate) fn begin_read(&mut self, now: Timestamp) -> Result<(), ClusterError> {
         self.advance(now);
         self.injector.draw_read_fault().map_or(Ok(()), |fault| Err(fault.error()))

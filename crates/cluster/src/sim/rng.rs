@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rng(u64);
 
-/// Characters that Kubernetes uses in generated names. There are no vowels, which could form words, and no
-/// characters that look alike.
+/// Characters that Kubernetes uses in generated names: no vowels, which could form words, and no look-alikes.
 const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Rng {

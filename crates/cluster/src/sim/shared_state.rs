@@ -19,7 +19,7 @@ pub(crate) struct SharedState {
     pub(super) inner: Mutex<ClusterState>,
     pub(crate) clock: Clock,
     pub(crate) latency: Duration,
-    /// Notifies watchers when the next controller step becomes due earlier than the last announced time.
+    /// Notification for watchers that the next controller step is due earlier than last announced.
     pub(crate) schedule: watch::Sender<u64>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct ClusterState {
     pub(super) kinds: BTreeMap<GroupKind, watch::Sender<u64>>,
     /// Revision up to which watchers have been notified.
     pub(super) notified_revision: u64,
-    /// Time of the next controller step that was last announced to watchers.
+    /// Time of the next controller step, as last announced to watchers.
     pub(super) announced_due: Option<Timestamp>,
     /// `None` for a cluster in memory.
     pub(super) journal: Option<Journal>,
@@ -39,7 +39,7 @@ pub(crate) struct ClusterState {
 }
 
 impl SharedState {
-    /// Locks the state without running the controller steps that are due.
+    /// Locks the state without running due controller steps.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ClusterState> {
         // A call that panicked has not returned a response, so the next call can continue with this state.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)

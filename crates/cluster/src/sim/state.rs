@@ -30,14 +30,13 @@ use crate::ClusterError;
 #[derive(Clone, Debug)]
 pub struct SimState {
     pub(crate) config: SimConfig,
-    /// Latest time that a caller has passed to this cluster. This time never decreases, even if the clock is
-    /// set back.
+    /// Latest time passed by a caller. Never decreases, even if the clock is set back.
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
     pub(crate) rng: Rng,
     pub(crate) objects: Objects,
     pub(crate) timers: Timers,
-    /// Number of times that each object with the `fail-times` annotation was created.
+    /// Number of creations of each object with the `fail-times` annotation.
     pub(crate) creations: BTreeMap<String, u32>,
     pub(crate) audit: Audit,
     pub(crate) index: Index,
@@ -194,8 +193,7 @@ impl SimState {
         self.kinds.unregister(key);
     }
 
-    /// Wakes the objects that are waiting for an object to be removed: its dependents, its namespace and its
-    /// definition.
+    /// Wakes the objects that wait for this removal: dependents, the namespace and the definition.
     fn wake_after_removal(&mut self, key: &ObjectKey, last: &Object) {
         let at = self.now + self.config.reaction;
         let children: Vec<ObjectKey> = self.index.children(last.uid()).cloned().collect();

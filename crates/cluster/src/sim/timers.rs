@@ -42,8 +42,8 @@ impl Timers {
         self.by_key.insert(key.clone(), place);
     }
 
-    /// Removes and returns the next object that is due at or before `until`, ordered by time, then by the
-    /// order of requests.
+    /// Removes and returns the next object due at or before `until`, ordered by time, then by the order of
+    /// requests.
     pub(crate) fn pop(&mut self, until: Timestamp) -> Option<(Timestamp, ObjectKey)> {
         let first = self.due.first_entry().filter(|entry| entry.key().0 <= until)?;
         let ((at, _), key) = first.remove_entry();

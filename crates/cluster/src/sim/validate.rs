@@ -47,7 +47,7 @@ const SPEC_KINDS: &[&str] = &[
     "CustomResourceDefinition",
 ];
 
-/// Refuses top-level fields that a built-in kind does not have.
+/// Refuses top-level fields unknown to a built-in kind.
 pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> Result<(), ClusterError> {
     let listed = KIND_FIELDS.iter().find(|(group, kind, _)| *group == key.group && *kind == key.kind);
     let known = match listed {
@@ -69,8 +69,7 @@ pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> 
     }
 }
 
-/// Refuses fields that have the wrong type. Custom resource definitions declare the types of their fields,
-/// but the simulation ignores these declarations.
+/// Refuses fields of the wrong type. Ignores the types that custom resource definitions declare.
 pub(crate) fn check_types(key: &ObjectKey, manifest: &Object) -> Result<(), ClusterError> {
     if key.group.contains('.') && !key.group.ends_with(".k8s.io") {
         return Ok(());

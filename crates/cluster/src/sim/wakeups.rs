@@ -4,8 +4,8 @@ use tokio::sync::watch;
 
 use super::shared_state::SharedState;
 
-/// Notifications that wake a stream up: an object of its kind was changed, or the next controller step is at
-/// another time.
+/// Notifications that wake a stream: a change to an object of its kind, or a new time for the next controller
+/// step.
 pub(super) struct Wakeups {
     changes: watch::Receiver<u64>,
     schedule: watch::Receiver<u64>,
@@ -16,8 +16,8 @@ impl Wakeups {
         Self { changes, schedule: shared.schedule.subscribe() }
     }
 
-    /// Marks all notifications as seen. Call this function before a read, so that a change between the read
-    /// and the next wait is not missed.
+    /// Marks all notifications as seen. Call this before a read, so that a change between the read and the
+    /// next wait is not missed.
     pub fn mark_seen(&mut self) {
         self.changes.borrow_and_update();
         self.schedule.borrow_and_update();

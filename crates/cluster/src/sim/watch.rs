@@ -15,11 +15,11 @@ pub struct WatchCursor {
     gvk: Gvk,
     /// Revision up to which everything has been delivered.
     after: u64,
-    /// Objects that existed when the watch started and have not been delivered yet.
+    /// Undelivered objects that existed when the watch started.
     initial: Vec<WatchEvent>,
     /// Revision of the last bookmark. `None` before the first bookmark.
     bookmark: Option<u64>,
-    /// Revision of a delayed change, and the time at which it is delivered.
+    /// Revision of a delayed change, and its delivery time.
     delayed: Option<(u64, Timestamp)>,
 }
 
@@ -37,7 +37,7 @@ impl WatchCursor {
         &self.gvk
     }
 
-    /// Returns the time at which the caller should call again if nothing changes before then.
+    /// Returns the time of the next call if nothing changes before then.
     pub fn wake_at(&self) -> Option<Timestamp> {
         self.delayed.map(|(_, until)| until)
     }

@@ -55,8 +55,8 @@ impl Watcher {
         }
     }
 
-    /// Fetches the changes. Returns the time until the next possible change, provided that nothing is written
-    /// before then.
+    /// Fetches the changes. Returns the time until the next possible change if nothing is written before
+    /// then.
     fn fetch_changes(&mut self) -> Result<Option<Duration>, ClusterError> {
         self.wakeups.mark_seen();
         let cursor = &mut self.cursor;
@@ -70,8 +70,8 @@ impl Watcher {
     }
 }
 
-/// Returns the delay, which is at least one millisecond, the resolution of the clock. Steps that are already
-/// due run at the next tick.
+/// Returns the delay until `at`: at least one millisecond, the resolution of the clock. Overdue steps run at
+/// the next tick.
 fn delay_until(now: Timestamp, at: Timestamp) -> Duration {
     at.since(now).max(Duration::from_millis(1))
 }

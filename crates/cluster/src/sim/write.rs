@@ -1,5 +1,5 @@
-//! Entry point for external writes: runs the steps that are due, draws a fault, executes or refuses the
-//! write, and records it in the audit log.
+//! Entry point for external writes: runs due steps, draws a fault, executes or refuses the write, and records
+//! it in the audit log.
 
 use std::borrow::Cow;
 
@@ -293,8 +293,7 @@ impl SimState {
         self.run_audited(attempt, refusal, |state| state.delete_object(request))
     }
 
-    /// Removes a finalizer in the same way as a client: reads the object first, and writes only if the
-    /// finalizer exists.
+    /// Removes a finalizer like a client: reads the object first, and writes only if the finalizer exists.
     fn execute_remove_finalizer(
         &mut self,
         (key, uid): (&ObjectKey, &str),

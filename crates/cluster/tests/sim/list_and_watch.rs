@@ -103,7 +103,7 @@ impl WatcherTest {
         }
     }
 
-    /// Checks that no event is delivered, regardless of how long the test waits.
+    /// Checks that no event is delivered, however long the test waits.
     async fn is_silent(&mut self) {
         let change = tokio::time::timeout(ms(3_600_000), self.next_change()).await;
         assert!(change.is_err(), "{change:?}");

@@ -18,7 +18,7 @@ use super::{SSA, START, gvk, request};
 
 const BACKOFF: WatchBackoff = WatchBackoff { min: Duration::from_millis(300), max: Duration::from_secs(2) };
 
-/// Position at which a stream is cut.
+/// Position of the cut in a stream.
 #[derive(Clone, Copy, Debug)]
 enum CutPoint {
     /// At the end of a line, as when a server ends the stream.
@@ -134,8 +134,8 @@ async fn the_last_bytes_are_those_written_so_far() {
     assert_eq!(text.lines().collect::<Vec<_>>(), expected[..4]);
 }
 
-/// Each line must be delivered exactly once and in order, regardless of where and how the stream is cut.
-/// Lines within the same millisecond have the same time.
+/// Each line must be delivered exactly once and in order, wherever and however the stream is cut. Lines
+/// within the same millisecond have the same time.
 #[tokio::test(start_paused = true)]
 async fn a_cut_stream_resumes_without_repeating_or_losing_a_line() {
     for cut in [

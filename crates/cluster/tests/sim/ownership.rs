@@ -128,7 +128,7 @@ fn items_with_missing_or_duplicate_keys_are_refused() {
          .spec.template.spec.containers: duplicate entries for key [name=\"a\"]";
     assert_refused(&error, ErrorKind::Invalid, text);
     assert_eq!(error.refusal.as_deref(), Some(&Refusal::DuplicateItems));
-    // Two containers with the same name are refused, regardless of the write mode.
+    // Two containers with the same name are refused in every write mode.
     for mode in [WriteMode::ClientSideApply, WriteMode::Create { client_side: false }, REPLACE] {
         let error = world.refused_write(&twice, mode);
         let text = "spec.template.spec.containers[1].name: Duplicate value: \"a\"";

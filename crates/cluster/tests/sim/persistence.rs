@@ -1,4 +1,4 @@
-//! A cluster survives its process, regardless of when the process is killed.
+//! A cluster survives its process, no matter when it is killed.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tidegate_model::{Object, Timestamp};
 
 use super::{REPLACE, SSA, START, config_map, delete_request, gvk, request, with_value, workload};
 
-/// A clock that a test sets.
+/// A manually set clock.
 #[derive(Clone, Default)]
 struct ManualClock(Arc<AtomicI64>);
 

@@ -61,7 +61,7 @@ fn a_version_older_than_the_history_is_gone() {
     world.apply(&config_map("b", json!({})));
     world.apply(&config_map("c", json!({})));
     assert_eq!(world.state.next_changes(world.now, &mut slow).unwrap_err().kind, ErrorKind::Gone);
-    // A kind that rarely changes keeps its history, regardless of changes to other kinds.
+    // A rarely changing kind keeps its history despite changes to other kinds.
     start_watch(&mut world, "Secret", "1");
     for (from, kind) in [("99999", ErrorKind::Gone), ("x", ErrorKind::Invalid)] {
         assert_eq!(world.state.watch_since(world.now, &gvk("ConfigMap"), from).unwrap_err().kind, kind);

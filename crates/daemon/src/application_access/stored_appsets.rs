@@ -143,7 +143,7 @@ fn describe_run(run: &RunDetails) -> String {
     }
 }
 
-/// Returns the error for missing stored state, which suggests alternatives.
+/// Returns the error for missing stored state, with alternatives.
 fn no_stored_state_error(state_dir: &StateDir, refused: ServiceError) -> ServiceError {
     let ServiceError::Refused { .. } = refused else { return refused };
     let place = state_dir.path().display();

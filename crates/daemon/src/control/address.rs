@@ -1,5 +1,5 @@
-//! Socket addresses. Socket paths are limited to about a hundred characters, which the paths of some state
-//! directories exceed.
+//! Socket addresses. Socket paths are limited to about a hundred characters, but state directories may have
+//! longer paths.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 /// Maximum length in bytes of a socket path on all platforms.
 const PATH_BYTES_MAX: usize = 100;
 
-/// Path to use as a socket address, valid for as long as this value exists.
+/// Socket address. Its path is valid until this value is dropped.
 pub struct SocketAddress {
     path: PathBuf,
     _folder: Option<File>,
 }
 
 impl SocketAddress {
-    /// Returns the address of a socket file. If its path is too long, the address goes through an open
-    /// folder.
+    /// Returns the address of a socket file. A path that is too long is replaced by one through the folder's
+    /// file descriptor.
     pub fn for_socket(socket: &Path) -> io::Result<Self> {
         if socket.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: socket.to_path_buf(), _folder: None });

@@ -20,7 +20,7 @@ use super::address::SocketAddress;
 
 /// Timeout for requests that wait for a durable write, a repository or a cluster. Same as the API's.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout for queries that are answered from memory.
+/// Timeout for queries answered from memory.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between checks for a signal that has stopped (suspended) the running process.
 const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -104,7 +104,7 @@ fn is_memory_query(request: &Request) -> bool {
     )
 }
 
-/// Hook output that the running process streams.
+/// Stream of hook output from the running process.
 pub struct OutputStream {
     reader: BufReader<OwnedReadHalf>,
     /// Write half, held only to keep the stream open.
@@ -157,8 +157,8 @@ impl OutputStream {
     }
 }
 
-/// Returns true if a signal has stopped (suspended) the process, so that it can't respond until it is
-/// continued. Returns false if that is unknown.
+/// Returns true if a signal has stopped (suspended) the process, which can't respond until it is continued.
+/// False if unknown.
 fn is_process_stopped(process: Option<i32>) -> bool {
     let Some(process) = process.filter(|process| *process > 0) else { return false };
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -166,8 +166,7 @@ fn is_process_stopped(process: Option<i32>) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
-/// Sends a request and reads the reply, or returns `None` if the process closed the connection without
-/// replying.
+/// Sends a request and reads the reply. Returns `None` if the process closes the connection without replying.
 async fn exchange_request(mut stream: UnixStream, request: &Request) -> io::Result<Option<Reply>> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
@@ -189,7 +188,7 @@ async fn exchange_request(mut stream: UnixStream, request: &Request) -> io::Resu
     Ok(Some(serde_json::from_slice(&reply)?))
 }
 
-/// Returns another process's reply, or the error that it contains.
+/// Checks another process's reply, and converts an error reply to an error.
 pub fn check_reply(reply: Reply) -> Result<Reply, ServiceError> {
     match reply {
         Reply::Refused(message) => Err(ServiceError::refused(message)),

@@ -22,24 +22,24 @@ use tokio::task::JoinHandle;
 use super::address::SocketAddress;
 use crate::queries::{Queries, refusal_reply};
 
-/// Maximum number of concurrent requests. Others have to wait.
+/// Maximum number of concurrent requests. Others wait.
 const REQUESTS_MAX: usize = 32;
 /// Timeout for receiving a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time that open replies have to finish when the process shuts down.
+/// Time for open replies to finish during shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 const OWNER_ONLY_MODE: u32 = 0o600;
 const OWNER_ONLY_FOLDER_MODE: u32 = 0o700;
 /// User ID of root, who is always allowed to connect.
 const ROOT_UID: u32 = 0;
 
-/// Control socket, which accepts requests until it is closed.
+/// Control socket. Accepts requests until closed.
 pub struct ControlServer {
     socket: PathBuf,
     identity: SocketIdentity,
     accept_task: JoinHandle<()>,
     is_stopping: Arc<AtomicBool>,
-    /// Sender whose receivers are held by open replies, so that the server can wait for them.
+    /// Sender with one receiver per open reply, so that the server can wait for the replies.
     open_replies: watch::Sender<()>,
     /// True once the socket file has been removed.
     is_closed: AtomicBool,
@@ -84,7 +84,7 @@ impl ControlServer {
     /// Removes the socket file. Open connections still get their replies.
     fn remove_socket(&self) {
         self.reject_requests();
-        // A different socket at this path is that of another process, or of a directory that has replaced the
+        // A different socket at this path belongs to another process, or to a directory that replaced the
         // original.
         if !self.is_closed.swap(true, Ordering::SeqCst)
             && SocketIdentity::of(&self.socket).is_ok_and(|place| place == self.identity)

@@ -1,4 +1,4 @@
-//! Finds Applications by name, and explains names with no match or several.
+//! Finds Applications by name, and explains why a name matches none or is ambiguous.
 
 use tidegate_application::AppKey;
 use tidegate_cluster::{Detail, Scope};
@@ -10,13 +10,13 @@ use super::{DirectClient, Resource};
 
 /// Maximum edit distance at which a name counts as a possible typo.
 const EDIT_DISTANCE_MAX: usize = 2;
-/// Minimum length of a name that is searched for within other names.
+/// Minimum length of a name for partial matches.
 const PARTIAL_NAME_MIN: usize = 3;
 /// Maximum number of suggestions.
 const SUGGESTIONS_MAX: usize = 5;
 
 impl DirectClient {
-    /// Returns the Applications that match a name, in its namespace or, if it has none, in the selected
+    /// Returns the Applications that match a name. If the name has no namespace, searches the selected
     /// namespaces.
     ///
     /// # Errors

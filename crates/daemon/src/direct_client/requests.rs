@@ -1,4 +1,4 @@
-//! Requests that are written into an Application's resource.
+//! Requests written to an Application's resource.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::{DirectClient, Resource};
 
-/// Maximum number of attempts to write the resource in case of conflicts.
+/// Maximum number of attempts to write the resource despite conflicts.
 const ATTEMPTS_MAX: usize = 8;
 /// Maximum time until a finished operation's result appears in the resource. The service writes the status
 /// once per second, so the operation may still seem to be running.
@@ -202,8 +202,8 @@ impl DirectClient {
 }
 
 /// Returns true if the service has accepted the operation that an Application requests, if any. An accepted
-/// operation has an ID, or the status refers to it. Replacing an unaccepted operation would lose it without a
-/// trace.
+/// operation has an ID, or the status refers to it. Any other operation would be lost without a trace if
+/// replaced.
 pub fn is_operation_accepted(application: &Application) -> bool {
     let Some(request) = &application.operation else { return true };
     // Other clients may write the `Terminating` phase without waiting for the service.
@@ -227,7 +227,7 @@ fn with_operation(now: &Resource, request: &OperationRequest) -> Result<Option<O
     Ok(Some(object))
 }
 
-/// Checks for reasons why a service would reject the operation, which it would only report in the status.
+/// Refuses an operation that a service would reject, because the service would report it only in the status.
 fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), ServiceError> {
     let (application, name) = (&now.application, now.key());
     if let Some(reason) = refresh::skip_reason(application) {
@@ -242,9 +242,7 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     operation::check_named_revisions(application, request).map_err(refused_error)?;
     if !is_operation_accepted(application) {
         return Err(refused_error(format!(
-            "an operation has already been requested for application {name}, but no service has started it \
-             yet, so it can neither be superseded nor be followed by a queued operation; try again later, or \
-             wait for it with `tidegate app wait {name} --operation`"
+            "an operation has already been requested for application {name}, but no service has started it yet; until then, no other operation can supersede it or queue behind it: try again later, or wait for it with `tidegate app wait {name} --operation`"
         )));
     }
     let mut request = request.clone();
@@ -262,7 +260,7 @@ fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
     matches!(received, Err(BusyError::InProgress(_)))
 }
 
-/// Returns the resource with a request to terminate its operation, or `None` if there already is one.
+/// Returns the resource with a request to terminate its operation, or `None` if already requested.
 fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceError> {
     let nothing = || refused_error("Unable to terminate operation. No operation is in progress");
     let request = now.object.pointer("/operation").ok_or_else(nothing)?.clone();
@@ -291,8 +289,8 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
     Ok(Some(object))
 }
 
-/// Returns the resource with a request to retry its failed deletion right away, or `None` if it hasn't failed
-/// or there already is a request.
+/// Returns the resource with a request to retry its failed deletion right away. `None` if the deletion hasn't
+/// failed or a retry is already requested.
 fn with_deletion_retry(now: &Resource) -> Option<Object> {
     let is_requested = now.object.annotation(REFRESH_ANNOTATION).is_some();
     (deletion::has_failed_deletion(&now.application) && !is_requested).then(|| {

@@ -1,4 +1,4 @@
-//! Application resources, which are printed without credentials.
+//! Application resources, printed without credentials.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -12,8 +12,8 @@ use tidegate_stores::applications::kubernetes::parse_application;
 /// Field for a repository URL, which may have credentials.
 const REPO_URL_FIELD: &str = "repoURL";
 
-/// An Application with its resource, which is printed as it is in the cluster, but without credentials and
-/// managed fields.
+/// An Application and its resource. Printed as stored in the cluster, but without credentials and managed
+/// fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Parsed Application without credentials.

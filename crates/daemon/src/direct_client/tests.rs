@@ -31,7 +31,7 @@ async fn live_application(cluster: &Arc<dyn Cluster>) -> Value {
     found.unwrap().as_value().clone()
 }
 
-/// Writes to the resource in the same way as the service or another user.
+/// Writes to the resource as the service or another user would.
 async fn update_application(cluster: &Arc<dyn Cluster>, change: impl FnOnce(&mut Value)) {
     let mut now = live_application(cluster).await;
     change(&mut now);

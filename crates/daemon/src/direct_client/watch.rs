@@ -1,4 +1,4 @@
-//! Applications that a command waits for. They are read again when a watch reports a change.
+//! Applications that a command waits for, reread when a watch reports a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct ApplicationWatch<'a> {
     /// Source of changes. `None` before the first read.
     changes: Option<ChangeSource>,
     notices: &'a dyn Notices,
-    /// True if the watch is failing and the user knows.
+    /// True if the watch is failing and the user has been notified.
     is_failing: bool,
 }
 
@@ -152,7 +152,7 @@ impl ApplicationWatch<'_> {
         self.is_selected(&key) && known != Some(object.resource_version())
     }
 
-    /// Returns the Applications whose known state is outdated. `objects` are all Applications in the
+    /// Returns the Applications with an outdated known state. `objects` are all Applications in the
     /// namespace, or in all namespaces.
     fn find_stale(&self, namespace: Option<&str>, objects: &[Object]) -> BTreeSet<AppKey> {
         let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();

@@ -1,4 +1,4 @@
-//! Remains of an operation whose log is damaged or compacted.
+//! Remains of an operation with a damaged or compacted log.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) fn damage_warning(message: String) -> Warning {
     Warning { severity: Severity::Error, code: "damaged-log".to_owned(), object: None, origin: None, message }
 }
 
-/// Returns what is left of an operation whose details are unreadable.
+/// Returns what is left of an operation with unreadable details.
 pub(super) fn details_from_summary(
     summary: &Summary,
     reason: &LogError,

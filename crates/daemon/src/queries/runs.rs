@@ -9,8 +9,8 @@ use super::Queries;
 use crate::runs;
 
 impl Queries {
-    /// Returns the runs of one ApplicationSet, which may be gone by now, or of all of them, oldest first.
-    /// `set` is a name or `NAMESPACE/NAME`.
+    /// Returns all runs, or those of one ApplicationSet, oldest first. `set` is a name or `NAMESPACE/NAME`.
+    /// The ApplicationSet may have been deleted.
     pub async fn list_runs(&self, set: Option<String>) -> Result<Vec<RunSummary>, ServiceError> {
         self.run_blocking(move |log| runs::list_runs(log, set.as_deref())).await
     }

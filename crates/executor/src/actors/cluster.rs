@@ -1,5 +1,5 @@
-//! The cluster actor, one per destination, which shares watches among operations. Calls bypass the actor and
-//! go directly to the cluster.
+//! The cluster actor, one per destination. It shares watches among operations; calls bypass it and go
+//! directly to the cluster.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) enum ClusterMessage {
     Unwatch(OperationId, WatchTarget),
     /// Drop all subscriptions of an operation.
     UnwatchOperation(OperationId),
-    /// Use these health rules from now on. All watches are dropped, and the operations subscribe again.
+    /// Use these health rules from now on. Drops all watches, and the operations subscribe again.
     SetHealthRules(HealthRules),
     /// Panic, to simulate a bug in this actor.
     #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The log actor: group commit.
 //!
-//! While a group is being written, batches that arrive from operations and other machines form the next
-//! group, which takes a single flush. Calls to the log run on a blocking thread. Only one group is in flight
-//! at a time, even across a restart of the actor: the new actor waits for the write in progress.
+//! While a group is being written, batches from operations and other machines form the next group, which
+//! takes a single flush. Calls to the log run on a blocking thread. Only one group is in flight at a time,
+//! even across restarts: a new actor waits for the write in progress.
 //!
-//! The sender of a batch is always notified of its outcome, even if the outcome is unknown.
+//! The sender of a batch always learns its outcome, even if the outcome is unknown.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use crate::duration_histogram::DurationHistogram;
 use crate::error::EngineError;
 use crate::log::{AppendFailure, Log, LogFailure, is_rejection};
 
-/// Maximum number of batches in one group, which keeps each flush short.
+/// Maximum number of batches in one group. Keeps each flush short.
 const GROUP_MAX: usize = 1024;
 
-/// Number of single-batch groups that follow a rejected group. The offending operation will retry, and must
-/// not drag other operations' batches down with it.
+/// Number of single-batch groups after a rejected group. The offending operation will retry, and must not
+/// drag other operations' batches down with it.
 const SINGLE_BATCH_GROUPS: usize = 256;
 
 /// Encodes a batch of records from any state machine. Runs on the blocking thread, because snapshots can be
 /// large.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
-/// Callback that reports the outcome of a batch to its sender, exactly once.
+/// Callback that reports the outcome of a batch to its sender, called exactly once.
 pub(crate) type OutcomeCallback = Box<dyn FnOnce(Result<(), AppendFailure>) + Send>;
 
-/// Histogram bounds for flush durations in seconds, ranging from a fast disk to a disk that hangs.
+/// Histogram bounds for flush durations in seconds, from a fast disk to a hanging one.
 const FLUSH_BOUNDS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
 /// Metrics of the log.
 pub(crate) struct LogMetrics {
-    /// Time to make a group durable.
+    /// Time taken to make a group durable.
     pub flushes: DurationHistogram,
-    /// Number of batches whose outcome isn't known yet.
+    /// Number of batches without a known outcome.
     pub pending_batches: AtomicU64,
-    /// Notified when a group has made a log compaction due.
+    /// Notified when a group makes a log compaction due.
     pub compaction_due: Notify,
 }
 
-/// Handle to the current log actor. It stays valid when the actor is restarted.
+/// Handle to the current log actor. Remains valid across restarts of the actor.
 pub(crate) struct LogHandle {
     pub metrics: Arc<LogMetrics>,
     /// `None` while the actor is restarting.
@@ -83,18 +83,16 @@ impl LogHandle {
                     return Ok(());
                 }
             }
-            // The actor has failed. Wait for the supervisor to replace it, or for the engine to stop using
-            // the log.
+            // The actor has failed. Wait until the supervisor replaces it or the engine stops using the log.
             changes.changed().await.map_err(|_| EngineError::Stopped)?;
         }
     }
 
-    /// Sets the current actor.
     pub fn set_actor(&self, actor: Option<ActorRef<LogMessage>>) {
         self.actor.send_replace(actor);
     }
 
-    /// Makes the actor panic, to simulate a bug in it.
+    /// Makes the actor panic, to simulate a bug.
     #[cfg(test)]
     pub fn panic(&self) {
         if let Some(actor) = self.actor.borrow().as_ref() {
@@ -133,7 +131,7 @@ pub(crate) enum LogMessage {
     Flush(oneshot::Sender<()>),
     /// Outcome of the group in flight.
     Written(Result<(), AppendFailure>),
-    /// Panic, to simulate a bug in this actor.
+    /// Panic, to simulate a bug.
     #[cfg(test)]
     Panic,
 }
@@ -144,12 +142,11 @@ pub(crate) struct LogActor;
 pub(crate) struct LogArguments {
     pub log: Log,
     pub failure: LogFailure,
-    /// Permit that the current actor, or a failed predecessor, holds while it writes a group.
+    /// Permit that the current actor, or a failed predecessor, holds while writing a group.
     pub write_permit: Arc<Semaphore>,
     pub metrics: Arc<LogMetrics>,
 }
 
-/// Entry of the queue.
 enum QueueEntry {
     Batch(Encode, OutcomeReporter),
     Flush(oneshot::Sender<()>),
@@ -161,10 +158,10 @@ pub(crate) struct LogState {
     queue: VecDeque<QueueEntry>,
     /// True while a group is in flight.
     is_writing: bool,
-    /// Reporters to notify when the group in flight has been written.
+    /// Reporters to notify once the group in flight is written.
     reporters: Vec<OutcomeReporter>,
     flush_replies: Vec<oneshot::Sender<()>>,
-    /// Remaining number of single-batch groups after the log has rejected a group.
+    /// Remaining single-batch groups after a rejected group.
     single_batch_groups: usize,
 }
 
@@ -223,7 +220,7 @@ impl Actor for LogActor {
 }
 
 impl LogState {
-    /// Starts writing the next group unless one is in flight.
+    /// Starts writing the next group, unless one is in flight.
     fn write_next_group(&mut self, myself: &ActorRef<LogMessage>) {
         if self.is_writing {
             return;
@@ -238,7 +235,7 @@ impl LogState {
                     group.push(encode);
                     self.reporters.push(reporter);
                 }
-                // No earlier batch is in flight, so the flush is already complete.
+                // No earlier batch is in flight, so there is nothing to flush.
                 QueueEntry::Flush(reply) if group.is_empty() => {
                     let _ = reply.send(());
                 }
@@ -269,7 +266,7 @@ impl LogState {
                         let log = Arc::clone(&log);
                         move || append_group(&log, group, &failure)
                     });
-                    // The write is canceled only if the runtime is shutting down.
+                    // The write is canceled only when the runtime shuts down.
                     let written = writing.await.unwrap_or(Err(AppendFailure::Lost));
                     measures.flushes.observe(begin.elapsed());
                     if log.is_compaction_due() {

@@ -30,11 +30,11 @@ use crate::output::{RunningHook, RunningHooks};
 
 use self::sync_effects::{Reply, SyncEffects};
 
-/// Number of commands in flight above which results arrive in bursts. The actor then yields first, so that a
-/// single evaluation of the wave handles many of them.
+/// Number of commands in flight above which results arrive in bursts. The actor then yields first, so that
+/// one evaluation of the wave handles many of them.
 const BURST_COMMANDS_MIN: usize = 64;
 /// Number of commands in flight above which an evaluation is so expensive that the actor waits for a burst.
-/// The wait keeps the total cost of wide waves linear even if results arrive slowly.
+/// The wait keeps the total cost of wide waves linear even if results trickle in.
 const WIDE_BURST_COMMANDS_MIN: usize = 512;
 /// Maximum time to wait for a burst to accumulate.
 const BURST_WAIT_MAX: Duration = Duration::from_millis(1);
@@ -55,14 +55,14 @@ pub(crate) enum OperationMessage {
     StopDeadlineExpired,
     /// An input for the operation.
     Input(Input),
-    /// Stop once the batch in flight has been recorded.
+    /// Stop once the batch in flight is recorded.
     Shutdown,
 }
 
-/// Maximum time to stop an operation's hooks after a user asks the operation to end. The operation finishes
-/// within five seconds, even if a hook or a call hangs.
+/// Maximum time to stop an operation's hooks after a user asks the operation to end. The operation then
+/// finishes within five seconds, even if a hook or a call hangs.
 const HOOK_STOP_TIMEOUT: Duration = Duration::from_secs(4);
-/// Interval at which the actor gives up on the remaining hooks once [`HOOK_STOP_TIMEOUT`] has expired.
+/// Interval at which the actor gives up on remaining hooks after [`HOOK_STOP_TIMEOUT`].
 const HOOK_ABANDON_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum time that a status query waits for the log.
@@ -79,7 +79,7 @@ pub struct Inspection {
 
 /// Initial state of an operation actor.
 pub(crate) enum Start {
-    /// A new operation that has no records yet. Its submitter provides the inputs for the first plan.
+    /// A new operation without records. Its submitter provides the inputs for the first plan.
     New {
         request: Box<SyncRequest>,
         targets: Digest,
@@ -93,13 +93,13 @@ pub(crate) enum Start {
 
 /// Unsolicited report from an operation.
 pub(crate) enum Report {
-    /// The operation has finished. Its actor is waiting to be stopped.
+    /// The operation has finished, and its actor waits to be stopped.
     Finished { operation: OperationId, end: Box<Inspection> },
-    /// The log no longer accepts records.
+    /// The log rejects all further records.
     LogFailed { reason: String },
 }
 
-/// Sends an operation's reports to the supervisor.
+/// Callback that sends an operation's reports to the supervisor.
 pub(crate) type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 
 /// Startup arguments for an operation actor.
@@ -121,7 +121,7 @@ pub(crate) struct OperationState {
     inbox: Inbox,
     runner: OperationRunner,
     is_finished: bool,
-    /// Time limit for stopping hooks. It starts over in each process.
+    /// Time limit for stopping hooks. Starts over in each process.
     stop_deadline: StopDeadline,
 }
 
@@ -263,8 +263,8 @@ impl OperationState {
         Ok(())
     }
 
-    /// Returns the error that stops this actor. Its successor continues from the log if that still accepts
-    /// records.
+    /// Returns the error that stops this actor. If the log still accepts records, its successor continues
+    /// from there.
     fn write_error(&self, failure: &AppendFailure) -> ActorProcessingErr {
         match failure {
             AppendFailure::Final(reason) => {
@@ -277,8 +277,7 @@ impl OperationState {
         }
     }
 
-    /// Records the current health rules. Must be called before the operation uses or reports any of their
-    /// results.
+    /// Records the current health rules. Must be called before the operation uses or reports their results.
     fn record_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
         let digest = self.shared.health.digest();
         if self.runner.state().needs_health_rules(digest) {
@@ -288,7 +287,7 @@ impl OperationState {
         Ok(())
     }
 
-    /// Enforces the time limit for stopping an operation's hooks after a user asks the operation to end.
+    /// Enforces the time limit for stopping hooks after a user asks the operation to end.
     fn enforce_stop_deadline(&mut self, myself: &ActorRef<OperationMessage>) {
         if !self.runner.state().should_end_immediately() {
             return;
@@ -330,8 +329,8 @@ impl OperationState {
         let (state, now) = (self.runner.state(), self.now());
         let mut explanation = explain(state, now);
         let backpressure = self.backpressure().filter(|backpressure| {
-            // A recorded outage takes precedence over an unresponsive server. A delay that the server has
-            // requested is always shown.
+            // A recorded outage takes precedence over an unresponsive server. A delay requested by the server
+            // is always shown.
             matches!(backpressure, Backpressure::RateLimited { .. }) || explanation.trouble.is_none()
         });
         if let Some(backpressure) = backpressure.filter(|_| !state.is_finished()) {
@@ -341,7 +340,7 @@ impl OperationState {
         Ok(Inspection { view, explanation })
     }
 
-    /// Returns the running hooks as cluster objects. All running hooks are in the same wave.
+    /// Returns the running hooks as cluster objects. They are all in the same wave.
     fn running_hooks(&self) -> Result<RunningHooks, EngineError> {
         let state = self.runner.state();
         let header = state.header().ok_or(EngineError::UnknownOperation { operation: self.id })?;
@@ -349,7 +348,7 @@ impl OperationState {
             state.operation().and_then(|operation| Some((operation, operation.current_wave()?.0)));
         let tasks = current_wave.into_iter().flat_map(|(operation, wave)| operation.wave_tasks(wave));
         let hooks = tasks.filter(|(_, task, state)| task.is_hook() && state.progress == Progress::Running);
-        // Hooks executed by a hook runner don't have an object in the cluster.
+        // Hooks executed by a hook runner have no object in the cluster.
         let hooks = hooks.filter_map(|(_, task, state)| {
             let uid =
                 state.applied.as_ref().map(|applied| applied.uid.clone()).filter(|uid| !uid.is_empty())?;
@@ -360,14 +359,14 @@ impl OperationState {
         Ok(RunningHooks { destination, targets: header.targets, hooks: hooks.collect() })
     }
 
-    /// Returns the backpressure that is delaying calls to the operation's cluster.
+    /// Returns the backpressure that delays calls to the operation's cluster.
     fn backpressure(&self) -> Option<Backpressure> {
         let destination = &self.runner.state().header()?.request.destination;
         self.shared.clusters.get(destination)?.connection().backpressure()
     }
 
-    /// Reports once that the operation has finished, and lets the supervisor stop the actor. If the actor
-    /// stopped itself, the supervisor would see the exit before this report.
+    /// Reports once that the operation has finished, and leaves it to the supervisor to stop the actor. If
+    /// the actor stopped itself, the supervisor would see the exit before the report.
     fn report_finished(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;

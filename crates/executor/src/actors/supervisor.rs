@@ -1,11 +1,10 @@
-//! The supervisor, to which all of the engine's actors are linked. It starts actors, restarts failed actors
-//! as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When it stops, all
-//! actors stop.
+//! The supervisor, linked to all of the engine's actors. It starts actors, restarts failed actors as often as
+//! [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When it stops, all actors stop.
 //!
 //! | failed actor | consequence | consequence for its dependents |
 //! | --- | --- | --- |
 //! | an operation | continues from the log; after too many failures it is recorded as failed | – |
-//! | the log's actor | restarts; after too many failures the engine stops all work | operations with events in flight continue from the log |
+//! | the log's actor | restarts; after too many failures the engine stops all work | operations with events in flight continue from it |
 //! | a cluster's actor | restarts | operations subscribe again; after too many failures they are recorded as failed |
 //!
 //! It never blocks on the log: results of reads arrive as messages.
@@ -176,8 +175,7 @@ impl Actor for Supervisor {
     }
 }
 
-/// Forwards a query to an operation. An operation that has just failed can't reply, because it is being
-/// restarted.
+/// Forwards a query to an operation. An operation that has just failed can't reply while it is restarting.
 fn forward_query<T: Send + 'static>(
     operation: OperationId,
     actor: &ActorRef<OperationMessage>,
@@ -208,7 +206,7 @@ impl SupervisorState {
         }
     }
 
-    /// Returns an error if operations cannot start.
+    /// Returns an error if operations can't start.
     fn check_can_start(&self) -> Result<(), EngineError> {
         self.check_log()?;
         if self.is_stopping { Err(EngineError::ShuttingDown) } else { Ok(()) }
@@ -252,8 +250,8 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the result of an operation that has no actor. Passes on any error other than
-    /// [`EngineError::NotRunning`] unchanged.
+    /// Returns the result of an operation without an actor. Passes through any error other than
+    /// [`EngineError::NotRunning`].
     fn find_result(&self, operation: OperationId, error: EngineError) -> Result<Inspection, EngineError> {
         match error {
             EngineError::NotRunning { .. } => {
@@ -263,7 +261,7 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the number of entries about operations in memory: actors, submissions, recent results,
+    /// Returns the number of in-memory entries about operations: actors, submissions, recent results,
     /// listeners and slots in concurrency groups.
     fn entries(&self) -> usize {
         let counts = [
@@ -303,12 +301,12 @@ impl SupervisorState {
         self.finish_shutdown_if_empty();
     }
 
-    /// Handles an actor that exited without a report because it was asked to stop.
+    /// Handles an actor that was asked to stop and exited without a report.
     fn handle_actor_end(&mut self, operation: OperationId) {
         self.abandon_operation(operation, || EngineError::ShuttingDown);
     }
 
-    /// Handles an open operation that no longer has an actor.
+    /// Handles an open operation that lost its actor.
     fn abandon_operation(&mut self, operation: OperationId, error: impl Fn() -> EngineError) {
         if let Some(child) = self.running.remove(&operation) {
             for reply in child.waiters {
@@ -321,7 +319,7 @@ impl SupervisorState {
 
     fn fail_all(&mut self, reason: &str) {
         tracing::error!(reason, "the operation log failed; all work stops until it is opened again");
-        // Queued calls must no longer reach the clusters, because their results can't be recorded.
+        // Keep queued calls from reaching the clusters, because their results can't be recorded.
         self.actor_roles.clear();
         self.reject_all_queued(|| EngineError::LogFailed { reason: reason.to_owned() });
         self.shared.log_actor.set_actor(None);
@@ -339,7 +337,7 @@ impl SupervisorState {
     fn shutdown(&mut self, reply: Reply<()>) {
         self.is_stopping = true;
         self.reject_all_queued(|| EngineError::ShuttingDown);
-        // An operation whose actor has failed needn't be stopped. It can be resumed from the log.
+        // An operation with a failed actor needn't be stopped. It can be resumed from the log.
         let down: Vec<_> =
             self.running.iter().filter(|(_, child)| child.is_down).map(|(id, _)| *id).collect();
         down.into_iter()
@@ -351,7 +349,7 @@ impl SupervisorState {
         self.finish_shutdown_if_empty();
     }
 
-    /// Notifies all callers that are waiting for the shutdown.
+    /// Notifies all callers waiting for the shutdown.
     fn answer_waiters(&mut self) {
         self.shutdown_replies.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
     }

@@ -1,5 +1,5 @@
-//! Tests panics of shared actors under load. Operations either continue or end with the panic as their
-//! reason, and no hook is created twice.
+//! Panics of shared actors under load. Operations either continue or end with the panic as their reason, and
+//! no hook is created twice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 use std::sync::Arc;
@@ -136,8 +136,7 @@ async fn operations_continue_after_a_shared_actor_panics() {
                         went_on += 1;
                         true
                     }
-                    // The log actor failed before it had recorded the operation, so submit the operation
-                    // again.
+                    // The log actor failed before recording the operation, so submit it again.
                     Err(EngineError::StartFailed { reason, .. }) if reason.contains("start it again") => {
                         false
                     }
@@ -151,8 +150,8 @@ async fn operations_continue_after_a_shared_actor_panics() {
     assert!(went_on > 300, "{went_on}");
 }
 
-/// An operation that is only waiting for its servers would wait forever without watches, so it must subscribe
-/// again.
+/// Without watches, an operation that is only waiting for its servers would wait forever, so it must
+/// subscribe again.
 #[tokio::test(start_paused = true)]
 async fn operations_subscribe_again_after_watches_are_lost() {
     let load = LoadTest::new().await;
@@ -180,7 +179,7 @@ async fn a_cluster_actor_that_keeps_failing_ends_its_operations_with_the_reason(
         assert!(view.message.contains(said), "{}", view.message);
         load.check_hooks(&format!("slow{number}"), false, "given up");
     }
-    // The failure is not permanent: the next operation waits until the cluster can be watched again.
+    // The failure isn't permanent: the next operation waits until the cluster can be watched again.
     let next = load.submit("app7").await;
     assert_eq!(load.wait(next).await.unwrap().phase, OperationPhase::Succeeded);
 }
@@ -276,7 +275,7 @@ async fn an_engine_that_ends_unexpectedly_reports_it() {
     let operation = load.submit("app").await;
     assert!(load.engine.failure().is_none());
 
-    // From here on, messages to the supervisor are lost, as they would be after a panic.
+    // From here on, messages to the supervisor are lost, as after a panic.
     load.engine.supervisor.kill();
     let ended = load.wait(operation).await;
 

@@ -1,4 +1,4 @@
-//! The claim keeper in the engine, which calls a real cluster, uses real time and notifies an operation.
+//! The claim keeper in the engine: it calls a real cluster, uses real time and notifies an operation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::effects;
 use crate::inbox::{Arrival, EffectMessage, Inbox};
 use crate::log::{Log, LogFailure, run_blocking};
 
-/// Task that holds the claim of one operation for as long as its future is polled.
+/// Task that holds the claim of one operation while its future is polled.
 pub(crate) struct ClaimTask {
     pub environment: EngineEnvironment,
     pub claimant: Claimant,
     pub locations: ClaimLocations,
     pub if_taken: ClaimConflictPolicy,
-    /// Location at which an earlier keeper of this operation held the claim.
+    /// Location where an earlier keeper of this operation held the claim.
     pub previous_location: Option<ClaimLocation>,
-    /// Observations that earlier keepers in this process made while they were waiting.
+    /// Observations by earlier keepers in this process while they were waiting.
     pub observations: ObservationStore,
 }
 
@@ -51,8 +51,7 @@ impl Drop for EndNotifier {
 }
 
 impl ClaimTask {
-    /// Acquires and renews the claim. Returns once the claim is lost or can't be held, and then notifies the
-    /// operation.
+    /// Acquires and renews the claim until it is lost or can't be held, and then notifies the operation.
     pub async fn run(self) {
         let Self { environment, claimant, locations, if_taken, previous_location, observations } = self;
         let mut last = EndNotifier { inbox: environment.inbox.clone(), news: None };
@@ -78,7 +77,7 @@ pub(crate) struct EngineEnvironment {
     pub inbox: Inbox,
     pub coverage: Arc<LeaseCoverage>,
     pub operation: OperationId,
-    /// Reference point of the keeper's monotonic time, shared by all keepers of one operation actor.
+    /// Reference point of monotonic time, shared by all keepers of one operation actor.
     pub started_at: Instant,
 }
 
@@ -144,7 +143,7 @@ impl KeeperEnvironment for EngineEnvironment {
     }
 }
 
-/// Returns the rights that are needed to create, renew and release a Lease.
+/// Returns the rights required to create, renew and release a Lease.
 pub(super) fn required_rights(place: &ClaimLocation) -> BTreeSet<Right> {
     // A permission check for `create` doesn't include the object name.
     let rights = [("create", ""), ("get", place.name.as_str()), ("update", place.name.as_str())];
@@ -165,7 +164,7 @@ pub(crate) struct ClaimRelease {
 }
 
 impl ClaimRelease {
-    /// Releases the claim of a finished operation if the operation holds it. If the release fails, the claim
+    /// Releases the claim of a finished operation if it holds the claim. If the release fails, the claim
     /// expires.
     pub async fn run(self) {
         let Self { environment, claimant, locations } = self;

@@ -22,10 +22,10 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     /// Reads the current Lease.
     fn read(&self, place: &ClaimLocation)
     -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
-    /// Writes a Lease unless it has changed since it was read.
+    /// Writes a Lease, unless it has changed since it was read.
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
-    /// Describes the rights that are missing to hold a claim at this location. `None` if none are known to be
-    /// missing.
+    /// Describes the rights missing to hold a claim at this location, or returns `None` if none are known to
+    /// be missing.
     fn missing_rights(
         &self,
         place: &ClaimLocation,
@@ -33,15 +33,14 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     /// Returns true if the operation has finished according to this process's own log. Its process must have
     /// been killed before it could release the claim.
     fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
-    /// Sleeps for this long.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
     /// Returns the wall-clock time for a Lease.
     fn now(&self) -> Timestamp;
     /// Returns the monotonic time since the start.
     fn elapsed(&self) -> Duration;
-    /// Returns the current point in time for [`Self::record_renewal`].
+    /// Returns the current point in time, for [`Self::record_renewal`].
     fn moment(&self) -> Self::Moment;
-    /// Records a successful renewal that began at the given moment.
+    /// Records a successful renewal that began at `began`.
     fn record_renewal(&self, began: Self::Moment);
     /// Reports a claim event to the operation.
     fn report(&self, news: ClaimEvent);
@@ -53,18 +52,18 @@ pub(super) struct ClaimKeeper<A> {
     pub claimant: Claimant,
     pub locations: ClaimLocations,
     pub if_taken: ClaimConflictPolicy,
-    /// Location at which an earlier keeper of this operation held the claim.
+    /// Location where an earlier keeper of this operation held the claim.
     pub previous_location: Option<ClaimLocation>,
-    /// Observations of other claims, made by earlier keepers in this process.
+    /// Observations of other claims by earlier keepers in this process.
     pub observations: ObservationStore,
 }
 
 /// Observations made while waiting for other operations' claims. They outlive a keeper that gives up on a
-/// call, so that the next keeper doesn't have to start over when measuring how long a holder has been silent.
+/// call, so that the next keeper doesn't measure a holder's silence from scratch.
 #[derive(Clone, Default)]
 pub(crate) struct ObservationStore(Arc<Mutex<HolderObservations>>);
 
-/// A claim that this operation holds.
+/// A claim held by this operation.
 struct HeldClaim {
     location: ClaimLocation,
     lease: Lease,
@@ -78,18 +77,18 @@ enum Attempt {
         is_renewing: bool,
     },
     Lost(Option<ClaimHolder>),
-    /// Another writer changed the Lease at the same time.
+    /// Another writer changed the Lease concurrently.
     Conflict,
-    /// The namespace does not exist or is being deleted.
+    /// The namespace doesn't exist or is being deleted.
     NoNamespace(ClusterError),
 }
 
-/// Reason why a claim is no longer renewed.
+/// Reason for the end of renewals.
 enum ClaimLoss {
     Over(ClaimEvent),
     /// Renewal is forbidden.
     Forbidden(ClusterError),
-    /// The namespace and its Lease no longer exist or are being deleted.
+    /// The namespace and its Lease are gone or being deleted.
     NoNamespace(ClusterError),
 }
 
@@ -98,7 +97,7 @@ enum ClaimLoss {
 struct HolderObservations {
     home: LeaseExpiry,
     fallback: LeaseExpiry,
-    /// Holder that has been asked to end.
+    /// Holder that was asked to end.
     notified_holder: Option<String>,
 }
 
@@ -113,7 +112,7 @@ impl ObservationStore {
 }
 
 impl<A: KeeperEnvironment> ClaimKeeper<A> {
-    /// Acquires and renews the claim. Returns the reason once the claim is lost or can't be held.
+    /// Acquires the claim and renews it until it is lost or can't be held. Returns the reason.
     pub async fn run(&self) -> Result<ClaimEvent, CallError> {
         let mut held = match self.acquire().await {
             Ok(held) => held,
@@ -134,7 +133,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Acquires the claim. Waits for as long as another operation holds it.
+    /// Acquires the claim. Waits while another operation holds it.
     async fn acquire(&self) -> Result<Box<HeldClaim>, Result<ClaimEvent, CallError>> {
         if let Some(place) = &self.previous_location {
             return self.reacquire(place, None).await.map_err(Ok);
@@ -206,7 +205,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Moves a claim to the fallback location because its namespace is gone or being deleted. Succeeds unless
+    /// Moves a claim to the fallback location because its namespace is gone or being deleted. Fails only if
     /// another operation holds the claim there.
     async fn move_to_fallback(
         &self,
@@ -262,9 +261,9 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
                     found => found?,
                 };
                 let Attempt::Held(held) = found else { return Ok(found) };
-                // Operations that started while the namespace existed check the fallback location after
+                // An operation that started while the namespace existed checks the fallback location after
                 // acquiring the claim at home. At least one of two competing operations therefore observes
-                // the other operation's claim.
+                // the other's claim.
                 match self.try_acquire_at(home, false, watching, |watching| &mut watching.home).await? {
                     Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
                     found => {
@@ -277,7 +276,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Reads a claim once and tries to acquire it if it is free. `had` is true if this operation previously
+    /// Reads a claim once, and tries to acquire it if it is free. `had` is true if this operation previously
     /// held the claim at this location.
     async fn try_acquire_at(
         &self,
@@ -316,8 +315,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Checks that a Lease created at this location could also be renewed and released. Otherwise, it would
-    /// only block other operations.
+    /// Checks the rights to renew and release a Lease before it is created here. Without them, it would only
+    /// block other operations.
     async fn check_rights(&self, place: &ClaimLocation) -> Result<(), ClusterError> {
         match self.environment.missing_rights(place).await? {
             Some(rights) => Err(ClusterError::new(ErrorKind::Forbidden, missing_rights_message(&rights))),
@@ -336,8 +335,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Determines the status of another operation's claim. The claim of an operation that has finished,
-    /// according to the local log, counts as expired.
+    /// Determines the status of another operation's claim. If that operation has finished according to the
+    /// local log, its claim counts as expired.
     async fn judge_holder(
         &self,
         holder: &ClaimHolder,
@@ -352,7 +351,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Waits for the holder of the claim. If the policy says so, asks it once to end.
+    /// Waits for the holder of the claim, and asks it once to end if the policy says so.
     async fn wait_for_holder(
         &self,
         holder: ClaimHolder,
@@ -379,7 +378,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
     }
 
     /// Returns the operation that holds its claim in the fallback location because its namespace didn't
-    /// exist. Returns `None` if permission to read the fallback location is missing.
+    /// exist. Returns `None` without permission to read the fallback location.
     async fn find_fallback_holder(
         &self,
         aside: &ClaimLocation,
@@ -403,7 +402,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Renews the claim until it is lost or can no longer be held.
+    /// Renews the claim until it is lost or can't be held.
     async fn renew(&self, mut held: HeldClaim) -> ClaimLoss {
         let mut pause = CLAIM_RENEWAL_INTERVAL;
         let mut heard = None;
@@ -416,8 +415,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
             self.environment.sleep(pause).await;
             let began = self.environment.elapsed();
             pause = match self.renew_once(&mut held).await {
-                // The interval is measured from the start of the renewal. After a renewal that hung, which
-                // may no longer cover writes, the next renewal follows immediately.
+                // Measure the interval from the start of the renewal. A renewal that hung may not cover any
+                // more writes, so the next one follows immediately.
                 Ok(None) => {
                     CLAIM_RENEWAL_INTERVAL.saturating_sub(self.environment.elapsed().saturating_sub(began))
                 }
@@ -465,8 +464,9 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
     }
 }
 
-/// Releases the claim of a finished operation that holds it. If that fails, the claim expires. Also withdraws
-/// any request for another holder to end, because the operation no longer waits for the claim.
+/// Releases the claim of a finished operation if it holds the claim. If that fails, the claim expires. Also
+/// withdraws any request for another holder to end, because the operation isn't waiting for the claim
+/// anymore.
 pub(super) async fn release_claim(
     environment: &impl KeeperEnvironment,
     us: &Claimant,
@@ -481,8 +481,7 @@ pub(super) async fn release_claim(
                 _ => break,
             };
             match environment.write(wanted).await {
-                // The Lease has changed, for example because another operation has asked this operation to
-                // end.
+                // The Lease has changed, for example because another operation has asked this one to end.
                 Err(error) if is_race(error.kind) => {}
                 Err(error) => {
                     tracing::warn!(%place, reason = error.message, "cannot release a claim; it will expire");
@@ -498,12 +497,12 @@ fn missing_rights_message(rights: &str) -> String {
     format!("missing permissions: {rights}")
 }
 
-/// Returns true if the error means that another writer changed the object after it was read.
+/// Returns true if another writer changed the object after it was read.
 pub(super) fn is_race(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::NotFound)
 }
 
-/// Returns the delay before a failed call is retried. Honors a longer delay requested by the server.
+/// Returns the delay before a failed call is retried, extended if the server requests it.
 pub(super) fn retry_delay(error: &ClusterError) -> Duration {
     match error.kind {
         ErrorKind::TooManyRequests { retry_after: Some(asked) } => asked.max(RENEWAL_RETRY_DELAY),
@@ -511,8 +510,7 @@ pub(super) fn retry_delay(error: &ClusterError) -> Duration {
     }
 }
 
-/// Returns true if the error means that the namespace is missing or being deleted, so that no object can be
-/// created in it.
+/// Returns true if the namespace is missing or being deleted, so that no object can be created in it.
 fn has_no_namespace(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NamespaceMissing | ErrorKind::NamespaceTerminating)
 }
@@ -522,12 +520,12 @@ fn is_forbidden(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Forbidden | ErrorKind::UnknownKind | ErrorKind::Unsupported)
 }
 
-/// Decides how to proceed after the claim could not be acquired: continue without a claim, retry, or end.
+/// Decides how to proceed without the claim: continue without it, retry, or end.
 fn handle_failed_acquisition(error: &ClusterError, goes_on: bool) -> Result<ClaimEvent, CallError> {
     if goes_on { Ok(no_claim_news(error)) } else { Err(call_error(error)) }
 }
 
-/// Combines the errors from the home location and the fallback location.
+/// Combines the errors from the home and fallback locations.
 fn combine_errors(reason: &ClusterError, aside: &ClaimLocation, error: &ClusterError) -> ClusterError {
     let text = format!(
         "{}; the claim cannot be stored in namespace {} either: {}",

@@ -1,6 +1,5 @@
-//! State machine for a service's Lease, which determines which service is in charge of a control plane. The
-//! state machine has no I/O and no clock. The caller passes in the current Lease and the caller's own
-//! monotonic time.
+//! State machine for a service's Lease, which determines the service in charge of a control plane. It has no
+//! I/O and no clock: the caller passes in the current Lease and its own monotonic time.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::times::SERVICE_LEASE_DURATION;
 
 /// Maximum length of the host name in an identity.
 const HOST_MAX: usize = 63;
-/// Maximum length of a foreign identity when it is shown in messages.
+/// Maximum length of a foreign identity in messages.
 const DISPLAY_CHARS_MAX: usize = 200;
 
 /// Identity of a service, used as the holder identity in its Lease: `HOST_PID_STATE`.
@@ -24,8 +23,7 @@ pub struct ServiceIdentity {
 }
 
 impl ServiceIdentity {
-    /// Returns the identity of the process `pid` on `host`. `state` is the unique name of its state
-    /// directory.
+    /// Returns the identity of process `pid` on `host`. `state` is the unique name of its state directory.
     pub fn new(host: &str, pid: u32, state: &str) -> Self {
         let plain =
             |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
@@ -34,7 +32,7 @@ impl ServiceIdentity {
         Self { text: format!("{host}_{pid}_{state}"), state }
     }
 
-    /// Returns true if a holder used this service's state directory. It can't be running anymore, because
+    /// Returns true if a holder used this service's state directory. The holder must have exited, because
     /// this service holds the lock on that directory.
     fn is_predecessor(&self, holder: &str) -> bool {
         holder.rsplit_once('_').is_some_and(|(_, state)| state == self.state)
@@ -50,9 +48,9 @@ impl fmt::Display for ServiceIdentity {
 /// Holder of a service's Lease, as recorded in the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseHolder {
-    /// Holder identity in the Lease. May be arbitrary text if another program wrote it.
+    /// Holder identity in the Lease. Arbitrary text if another program wrote it.
     pub identity: String,
-    /// Time at which the holder acquired the Lease, by its own clock.
+    /// Time when the holder acquired the Lease, by its own clock.
     pub since: Option<Timestamp>,
 }
 
@@ -87,7 +85,7 @@ pub(super) enum Step {
     /// Wait because another service holds the Lease. `is_renewing` is true if that service was seen renewing
     /// it.
     Wait { holder: LeaseHolder, is_renewing: bool },
-    /// Stop because the Lease was lost. Contains the new holder, if known.
+    /// Stop because the Lease was lost, to the new holder if known.
     Lost(Option<LeaseHolder>),
 }
 
@@ -112,13 +110,13 @@ impl Leadership {
         &self.identity
     }
 
-    /// Decides how to proceed with a Lease that was read at the monotonic time `at`. `now` is only written to
-    /// the Lease, never compared.
+    /// Decides how to proceed with a Lease read at the monotonic time `at`. `now` is only written to the
+    /// Lease, never compared.
     pub fn observe(&mut self, found: Option<Lease>, at: Duration, now: Timestamp) -> Option<Step> {
         let lease = match found {
             Some(lease) => lease,
-            // A user has deleted the Lease, or it doesn't exist yet. Continue counting holders, because their
-            // number must never decrease.
+            // A user has deleted the Lease, or it doesn't exist yet. Continue the count of holders, because
+            // it must never decrease.
             None => {
                 let epoch = self.held.as_ref().map_or(0, Lease::epoch).saturating_add(1);
                 return Some(self.acquire(&new_lease(&self.location)?, epoch, now));
@@ -147,18 +145,18 @@ impl Leadership {
         })
     }
 
-    /// Returns a renewal of the Lease that this service last wrote, if the service holds the Lease. The
-    /// caller doesn't have to read the Lease first.
+    /// Returns a renewal of the Lease that this service last wrote, if it holds the Lease. Saves the caller
+    /// from reading the Lease first.
     pub fn renewal(&self, now: Timestamp) -> Option<Object> {
         self.held.as_ref().map(|held| held.with_renewal_time(now))
     }
 
-    /// Records a write that the API server has accepted.
+    /// Records a write accepted by the API server.
     pub fn record_write(&mut self, lease: Lease) {
         self.held = Some(lease);
     }
 
-    /// Returns the Lease without a holder if this service still holds the Lease.
+    /// Returns the Lease without a holder, if this service still holds it.
     pub fn released_lease(&self, found: &Lease) -> Option<Object> {
         (found.holder_id() == self.identity.text).then(|| found.released())
     }
@@ -188,8 +186,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Returns a wall-clock time that is off by the given number of years. No decision may depend on wall
-    /// clocks.
+    /// Returns a wall-clock time that is years off. No decision may depend on wall clocks.
     fn wall_clock(at: u64, years: i64) -> Timestamp {
         Timestamp::from_millis(i64::try_from(at).unwrap() * 1000 + years * 31_536_000_000)
     }
@@ -223,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Reads the Lease once and performs the resulting write.
+    /// Reads the Lease once, and performs the resulting write.
     fn run_step(server: &mut Server, service: &mut Leadership, at: u64, years: i64) -> Option<Step> {
         match service.observe(server.read(), seconds(at), wall_clock(at, years)).unwrap() {
             Step::Write(object) => {
@@ -256,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_lease_expires_by_the_clock_of_the_service_that_watches_it() {
-        // The holder's clock is a year ahead or behind, so its `renewTime` is meaningless.
+        // The holder's clock is a year off, so its `renewTime` is meaningless.
         for years in [-1, 1] {
             let (mut server, mut first, mut second) =
                 (Server::default(), service("a", 1, "s1"), service("b", 2, "s2"));
@@ -268,7 +265,7 @@ mod tests {
             assert!(run_step(&mut server, &mut second, 115, 0).is_none(), "watched for 15 s");
             assert_eq!(server.holder(), "b_2_s2");
             assert_eq!(server.read().unwrap().epoch(), 2);
-            // The first service returns and detects that it has lost the Lease.
+            // The first service returns and finds that it has lost the Lease.
             let step = run_step(&mut server, &mut first, 116, years);
             let Some(Step::Lost(Some(holder))) = step else { panic!("{step:?}") };
             assert_eq!(holder.identity, "b_2_s2");
@@ -289,7 +286,7 @@ mod tests {
         let mut second = service("b", 2, "s2");
         assert!(run_step(&mut server, &mut second, 2, 0).is_none());
         assert_eq!((server.holder().as_str(), server.read().unwrap().epoch()), ("b_2_s2", 3));
-        // The Lease has been released and acquired again, so the first service's information is outdated.
+        // The Lease has been released and acquired again, so the first service is out of date.
         server.put(second.released_lease(&server.read().unwrap()).unwrap()).unwrap();
         assert!(matches!(run_step(&mut server, &mut first, 3, 0), Some(Step::Lost(None))));
     }

@@ -10,15 +10,15 @@ use tokio::time::Instant;
 use super::times::{CLAIM_COVERAGE, COVERAGE_WAIT_MAX};
 use crate::clock::suspended_time;
 
-/// Coverage by a claim, shared between the task that renews the claim and the callers that write.
+/// Coverage by a claim, shared by the task that renews the claim and the callers that write.
 pub(crate) struct LeaseCoverage {
     state: watch::Sender<CoverageState>,
-    /// Duration that a renewal covers writes, measured from the start of the renewal.
+    /// Time that a renewal covers writes, from the start of the renewal.
     duration: Duration,
 }
 
-/// A point in time on the monotonic clock, along with the machine's total suspended time so far. The
-/// monotonic clock stops during suspensions, but claims still expire.
+/// A point in time on the monotonic clock, with the machine's total suspended time so far. The monotonic
+/// clock stops during suspensions, but claims still expire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     at: Instant,
@@ -37,11 +37,11 @@ impl Moment {
 
 #[derive(Clone, Copy, Debug)]
 enum CoverageState {
-    /// No renewal has succeeded yet; writes wait.
+    /// No renewal has succeeded; writes wait.
     Unknown,
     /// A renewal that began at this moment succeeded.
     Renewed(Moment),
-    /// The claim is no longer needed.
+    /// No claim is needed.
     NotNeeded,
 }
 
@@ -50,12 +50,12 @@ impl LeaseCoverage {
         Self::with_duration(CLAIM_COVERAGE)
     }
 
-    /// Creates a coverage in which each renewal covers writes for `duration` from its start.
+    /// Creates a coverage with renewals that cover writes for `duration` from their start.
     pub fn with_duration(duration: Duration) -> Arc<Self> {
         Arc::new(Self { state: watch::Sender::new(CoverageState::Unknown), duration })
     }
 
-    /// Records a successful renewal that began at the given moment.
+    /// Records a successful renewal that began at `moment`.
     pub fn record_renewal(&self, moment: Moment) {
         self.state.send_replace(CoverageState::Renewed(moment));
     }
@@ -78,8 +78,7 @@ impl LeaseCoverage {
         }
     }
 
-    /// Waits until a write is covered. If this takes too long, fails with `reason`, as if the cluster didn't
-    /// respond.
+    /// Waits until a write is covered. After too long, fails with `reason`, as if the cluster didn't respond.
     pub async fn ensure_covered(&self, reason: &str) -> Result<(), ClusterError> {
         tokio::time::timeout(COVERAGE_WAIT_MAX, self.wait_until_covered())
             .await
@@ -98,7 +97,7 @@ impl LeaseCoverage {
     }
 }
 
-/// A cluster whose writes wait for the claim.
+/// A cluster with writes that wait for the claim.
 pub(crate) struct CoveredCluster {
     pub cluster: Arc<dyn Cluster>,
     pub coverage: Arc<LeaseCoverage>,

@@ -1,11 +1,11 @@
-//! Expiry of another operation's claim, determined without using that operation's clock.
+//! Expiry of another operation's claim, determined without that operation's clock.
 
 use std::time::Duration;
 
 use super::record::Lease;
 use super::times::OBSERVATION_GAP_MAX;
 
-/// Observations of one Lease. Times are on this process's own monotonic clock.
+/// Observations of one Lease, with times on this process's monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct LeaseExpiry {
     last_seen: Option<SeenRenewal>,
@@ -14,9 +14,9 @@ pub(super) struct LeaseExpiry {
 #[derive(Debug)]
 struct SeenRenewal {
     renewal: (String, String, u64),
-    /// Time at which the current renewal was first observed.
+    /// Time of the first observation of the current renewal.
     since: Duration,
-    /// Time at which the Lease was last observed.
+    /// Time of the last observation of the Lease.
     last: Duration,
     /// True if the holder was seen renewing the Lease.
     is_renewing: bool,
@@ -25,7 +25,7 @@ struct SeenRenewal {
 /// Status of a claim's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HolderStatus {
-    /// The observation period is too short to tell.
+    /// The observation has been too short to tell.
     Unknown,
     /// The holder is renewing its claim.
     Renewing,
@@ -34,19 +34,19 @@ pub(super) enum HolderStatus {
 }
 
 impl LeaseExpiry {
-    /// Records an observation of the Lease at the given time.
+    /// Records an observation of the Lease at `at`.
     pub fn observe(&mut self, lease: &Lease, at: Duration) -> HolderStatus {
         self.observe_for(lease, lease.duration(), at)
     }
 
-    /// Records an observation of a Lease that expires if it isn't renewed for `lasts`.
+    /// Records an observation of a Lease that expires after `lasts` without a renewal.
     pub fn observe_for(&mut self, lease: &Lease, lasts: Duration, at: Duration) -> HolderStatus {
         let renewal = lease.renewal();
         let fresh = |is_renewing| SeenRenewal { renewal: renewal.clone(), since: at, last: at, is_renewing };
         let seen = match self.last_seen.take() {
             Some(seen) if seen.renewal == renewal => {
-                // A gap between observations doesn't count as observation time, because the holder may have
-                // been unable to renew the Lease as well.
+                // Don't count a gap between observations: the holder may have been unable to renew the Lease
+                // too.
                 let is_gap = at.saturating_sub(seen.last) > OBSERVATION_GAP_MAX;
                 SeenRenewal { since: if is_gap { at } else { seen.since }, last: at, ..seen }
             }
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// A claim that is renewed on time never expires, regardless of the interval between observations.
+    /// A claim renewed on time never expires, whatever the interval between observations.
     #[test]
     fn a_claim_that_is_renewed_never_expires() {
         for period in 1..=29_u64 {

@@ -3,20 +3,20 @@
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{ClaimLocation, ClaimRequest, SyncRequest};
 
-/// Namespace for the claims of operations that create their own namespace. It exists in every cluster.
+/// Namespace for the claims of operations that create their own namespace. Every cluster has it.
 const FALLBACK_NAMESPACE: &str = "default";
 /// Maximum length of an object name.
 const NAME_MAX: usize = 253;
-/// Number of hexadecimal digits that distinguish shortened names.
+/// Number of hexadecimal digits that tell shortened names apart.
 const DIGEST_DIGITS: usize = 10;
 
 /// Possible locations of an operation's claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimLocations {
-    /// Location in the namespace named by the request, or by default in the destination's namespace.
+    /// Location in the request's namespace, or else in the destination's.
     pub home: ClaimLocation,
-    /// Location used if the home namespace doesn't exist. All other operations check it as well, because the
-    /// namespace may have been created in the meantime.
+    /// Location for a missing home namespace. All other operations check it too, because the namespace may
+    /// have been created in the meantime.
     pub fallback: Option<ClaimLocation>,
 }
 
@@ -35,7 +35,7 @@ impl ClaimLocations {
     }
 }
 
-/// Returns `tidegate-<application>`. Adds a digest if that isn't a valid object name or if the name must
+/// Returns `tidegate-<application>`. Adds a digest if that isn't a valid object name, or if the name must
 /// include a namespace.
 fn lease_name(application: &str, namespace: Option<&str>) -> String {
     let full = format!("tidegate-{application}");
@@ -56,7 +56,6 @@ fn lease_name(application: &str, namespace: Option<&str>) -> String {
     format!("{}-{digits}", plain.trim_end_matches('-'))
 }
 
-/// Returns true if a string is a valid object name.
 fn is_valid_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let plain =

@@ -11,10 +11,10 @@ use tidegate_model::{ClaimHolder, ClaimLocation, Gvk, Object, Timestamp};
 
 use super::times::CLAIM_DURATION;
 
-/// Maximum accepted lease duration, which ensures that every claim eventually expires.
+/// Maximum accepted lease duration. It ensures that every claim eventually expires.
 const LEASE_DURATION_MAX: Duration = Duration::from_secs(600);
 
-/// Returns the kind of the object that represents a claim.
+/// Returns the kind of object that represents a claim.
 pub(super) fn lease_kind() -> Gvk {
     Gvk::new("coordination.k8s.io", "v1", "Lease")
 }
@@ -24,7 +24,7 @@ pub(super) fn lease_kind() -> Gvk {
 pub(crate) struct Claimant {
     pub operation: String,
     pub application: String,
-    /// Host and process that are running the operation.
+    /// Host and process running the operation.
     pub worker: String,
     pub revision: String,
 }
@@ -38,11 +38,11 @@ pub(super) struct Lease(pub Object);
 pub(super) enum Owner {
     /// No owner. The Lease can be acquired.
     Free,
-    /// This operation, regardless of which of its processes wrote the Lease.
+    /// This operation, in any of its processes.
     Ours,
     /// Another operation, with its identity.
     Other(ClaimHolder),
-    /// Another operation has acquired the Lease since this operation held it.
+    /// Another operation has acquired the Lease since this one held it.
     Lost(Option<ClaimHolder>),
 }
 
@@ -51,7 +51,7 @@ impl Lease {
         self.0.annotation(name).unwrap_or_default().to_owned()
     }
 
-    /// Returns the ID of the operation that holds the Lease. The ID is empty after a release.
+    /// Returns the ID of the operation that holds the Lease, empty after a release.
     pub fn holder_id(&self) -> &str {
         self.0.text("/spec/holderIdentity")
     }
@@ -65,7 +65,7 @@ impl Lease {
         }
     }
 
-    /// Returns the number of holders that the Lease has had so far.
+    /// Returns the number of holders so far.
     pub fn epoch(&self) -> u64 {
         self.0.integer("/spec/leaseTransitions").and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
     }
@@ -75,30 +75,29 @@ impl Lease {
         (self.holder_id().to_owned(), self.0.text("/spec/renewTime").to_owned(), self.epoch())
     }
 
-    /// Returns the duration after which the Lease expires if it isn't renewed. Other programs can use
-    /// durations of their own.
+    /// Returns the time until the Lease expires without a renewal. Other programs may use their own
+    /// durations.
     pub fn duration(&self) -> Duration {
         self.duration_at_least(CLAIM_DURATION)
     }
 
-    /// Returns the duration after which the Lease expires if it isn't renewed. `min` is both the minimum and
-    /// the default.
+    /// Returns the time until the Lease expires without a renewal. `min` is both the minimum and the default.
     pub fn duration_at_least(&self, min: Duration) -> Duration {
         let seconds =
             self.0.integer("/spec/leaseDurationSeconds").and_then(|count| u64::try_from(count).ok());
         seconds.map_or(min, |seconds| Duration::from_secs(seconds).clamp(min, LEASE_DURATION_MAX.max(min)))
     }
 
-    /// Returns the operation that has asked the holder to end.
+    /// Returns the operation that asked the holder to end.
     pub fn end_requester(&self) -> Option<ClaimHolder> {
         let operation = self.annotation(CLAIM_SUPERSEDE_REQUESTED_BY);
         let who = self.annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER);
         (!operation.is_empty()).then(|| ClaimHolder { operation, who, ..ClaimHolder::default() })
     }
 
-    /// Returns the owner of the Lease from the point of view of `us`. `had` is true if `us` held the Lease
-    /// before. A released Lease still records its last holder, which shows whether another operation was
-    /// active in the meantime.
+    /// Returns the owner of the Lease as seen by `us`. `had` is true if `us` held the Lease before. A
+    /// released Lease still records its last holder, which shows whether another operation was active in the
+    /// meantime.
     pub fn owner(&self, us: &Claimant, had: bool) -> Owner {
         let is_free = self.holder_id().is_empty();
         let was_ours = self.0.annotation(OPERATION_ID) == Some(us.operation.as_str());
@@ -113,13 +112,13 @@ impl Lease {
 
     fn with_change(&self, change: impl FnOnce(&mut Object)) -> Object {
         let mut object = self.0.clone();
-        // The server maintains this field itself.
+        // The server maintains this field.
         object.metadata_mut().remove("managedFields");
         change(&mut object);
         object
     }
 
-    /// Returns the Lease as acquired by the holder with the given identity.
+    /// Returns the Lease as acquired by `holder`.
     pub fn with_holder(&self, holder: &str, lasts: Duration, epoch: u64, now: Timestamp) -> Object {
         self.with_change(|object| {
             let spec = object.section_mut("spec");
@@ -156,8 +155,7 @@ impl Lease {
         })
     }
 
-    /// Returns the released Lease. It isn't deleted, because the number of holders that it records must never
-    /// decrease.
+    /// Returns the released Lease. It isn't deleted, because its count of holders must never decrease.
     pub fn released(&self) -> Object {
         self.with_change(|object| {
             object.section_mut("spec").remove("holderIdentity");
@@ -165,7 +163,7 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease after it was taken away from an operation that is no longer running.
+    /// Returns the Lease as revoked from an operation that isn't running anymore.
     pub fn revoked_by(&self, us: &Claimant) -> Object {
         let epoch = self.epoch().saturating_add(1);
         self.with_change(|object| {
@@ -177,7 +175,7 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease without the request for its holder to end.
+    /// Returns the Lease without any request for its holder to end.
     pub fn without_end_request(&self) -> Object {
         self.with_change(remove_end_requests)
     }
@@ -196,7 +194,7 @@ fn remove_end_requests(object: &mut Object) {
     object.remove_annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER);
 }
 
-/// Returns a new Lease to be created at this location. `None` if a Lease can't exist at this location.
+/// Returns a new Lease to create at this location, or `None` if none can exist there.
 pub(super) fn new_lease(place: &ClaimLocation) -> Option<Lease> {
     let object = json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -243,7 +241,7 @@ mod tests {
             ("", "them", false, Owner::Free),
             ("us", "us", false, Owner::Ours),
             ("them", "them", false, Owner::Other(other())),
-            // This operation held the Lease before and wants it again.
+            // This operation held the Lease before, and wants it again.
             ("us", "us", true, Owner::Ours),
             ("", "us", true, Owner::Free),
             ("", "them", true, Owner::Lost(None)),

@@ -1,4 +1,4 @@
-//! Tests of acquiring and renewing claims, using virtual time.
+//! Acquisition and renewal of claims, in virtual time.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,16 +13,16 @@ use super::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore};
 use super::location::ClaimLocations;
 use super::record::{Claimant, Lease, new_lease};
 
-/// Scripted results of writes, each returned after a delay in seconds. Once the script is exhausted, writes
-/// succeed immediately.
+/// Scripted results of writes, each after a delay in seconds. Once the script is exhausted, writes succeed
+/// immediately.
 struct Script {
     started_at: Instant,
     answers: Mutex<VecDeque<(u64, Option<ErrorKind>)>>,
-    /// Times at which writes were made, in seconds.
+    /// Times of the writes, in seconds.
     write_times: Mutex<Vec<u64>>,
     /// Existing claim, held by another operation.
     foreign_lease: Option<Lease>,
-    /// True if the local log records that the operation has finished.
+    /// True if the operation has finished according to the local log.
     is_over: bool,
 }
 
@@ -96,7 +96,7 @@ async fn run_script(script: Script, previous_location: Option<ClaimLocation>, se
     script.write_times.into_inner().unwrap()
 }
 
-/// Returns the times of the writes during the first seconds of an operation that already holds its claim.
+/// Returns the times of the writes in the first `seconds` of an operation that already holds its claim.
 async fn write_times(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>, seconds: u64) -> Vec<u64> {
     let answers = Mutex::new(answers.into_iter().collect());
     let script = Script {
@@ -109,9 +109,8 @@ async fn write_times(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>
     run_script(script, Some(location()), seconds).await
 }
 
-/// A process that is killed after its operation has finished, but before it can release the claim, leaves the
-/// claim behind. The next operation in the same log doesn't wait for it, but an operation in another log
-/// does.
+/// A process killed after its operation has finished, but before it can release the claim, leaves the claim
+/// behind. The next operation in the same log doesn't wait for it, but an operation in another log does.
 #[tokio::test(start_paused = true)]
 async fn the_claim_of_a_finished_operation_is_not_awaited() {
     for (is_over, first) in [(true, 0), (false, 30)] {
@@ -126,9 +125,9 @@ async fn the_claim_of_a_finished_operation_is_not_awaited() {
     }
 }
 
-/// A renewal covers writes from its start. If an outage delays a renewal for too long, the renewal no longer
-/// covers any writes when it succeeds. The next renewal must then follow immediately, so that writers don't
-/// wait for the regular interval.
+/// A renewal covers writes from its start. If an outage delays it for too long, it doesn't cover any writes
+/// by the time it succeeds. The next renewal must then follow immediately, so that writers don't wait for the
+/// regular interval.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hung_is_repeated_at_once() {
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A service's Lease: acquires and renews it in the cluster, and blocks the service's writes if it is lost.
+//! A service's Lease: acquires and renews it in the cluster, and blocks the service's writes when it is lost.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ pub struct ServiceLease {
     started_at: Instant,
 }
 
-/// Reason why a service is waiting for its Lease.
+/// Reason for waiting for a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseWait {
-    /// Another service holds the Lease, or was the last to hold it and may no longer be running.
+    /// Another service holds the Lease, or was the last to hold it and may have exited.
     Holder(LeaseHolder),
-    /// The API server does not respond.
+    /// The API server doesn't respond.
     Unavailable(String),
 }
 
-/// Reason why a service could not acquire its Lease.
+/// Reason for failing to acquire a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseError {
     /// Another service is in charge.
@@ -44,12 +44,12 @@ pub enum LeaseError {
     Refused(ClusterError),
 }
 
-/// Reason why a service is no longer in charge.
+/// Reason for losing a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseLoss {
     /// Another service has acquired the Lease, or held it temporarily.
     Taken(Option<LeaseHolder>),
-    /// The task that renews the Lease has exited because of an internal error.
+    /// The task that renews the Lease has exited with an internal error.
     Internal,
 }
 
@@ -61,19 +61,18 @@ enum Attempt {
         is_renewing: bool,
     },
     Lost(Option<LeaseHolder>),
-    /// Another process wrote the Lease at the same time.
+    /// Another process wrote the Lease concurrently.
     Conflict,
 }
 
 impl ServiceLease {
-    /// Creates a handle to a service's Lease at `place`, without calling the cluster.
+    /// Creates a handle to the Lease at `place`, without calling the cluster.
     pub fn new(cluster: Arc<dyn Cluster>, place: ClaimLocation, identity: ServiceIdentity) -> Self {
         Self { cluster, leadership: Leadership::new(identity, place), started_at: Instant::now() }
     }
 
-    /// Acquires the Lease. While another service is renewing it, a standby (`is_standby`) waits until the
-    /// Lease is released or expires, whereas any other service gives up. Passes the reason for each wait to
-    /// `report`.
+    /// Acquires the Lease. While another service renews it, a standby (`is_standby`) waits for its release or
+    /// expiry, and any other service gives up. Passes the reason for each wait to `report`.
     ///
     /// # Errors
     ///
@@ -118,7 +117,7 @@ impl ServiceLease {
     }
 
     /// Renews the Lease until another service acquires it. While renewals fail, the fence blocks writes. If a
-    /// later renewal succeeds, the service carries on, so an outage of the API server doesn't end it.
+    /// later renewal succeeds, the service carries on, so it survives an outage of the API server.
     async fn keep_renewed(&mut self, hold: &LeaseCoverage) -> LeaseLoss {
         let mut pause = SERVICE_LEASE_RENEWAL_INTERVAL;
         loop {
@@ -208,8 +207,7 @@ impl ServiceLease {
     }
 }
 
-/// Lease of the service that is in charge. A background task renews it until this value is released or
-/// dropped.
+/// Lease of the service in charge. A background task renews it until this value is released or dropped.
 pub struct HeldLease {
     renewal_task: Option<JoinHandle<LeaseLoss>>,
     coverage: Arc<LeaseCoverage>,
@@ -217,12 +215,12 @@ pub struct HeldLease {
 }
 
 impl HeldLease {
-    /// Returns the fence that blocks writes not covered by this Lease.
+    /// Returns the fence that blocks writes outside this Lease's coverage.
     pub fn fence(&self) -> Fence {
         Fence(Arc::clone(&self.coverage))
     }
 
-    /// Returns once the Lease is lost. By then, the [`Fence`] is already blocking all writes.
+    /// Waits until the Lease is lost. By then, the [`Fence`] already blocks all writes.
     pub async fn wait_until_lost(&mut self) -> LeaseLoss {
         let Some(keeping) = &mut self.renewal_task else { return std::future::pending().await };
         let ended = keeping.await;
@@ -230,8 +228,8 @@ impl HeldLease {
         ended.unwrap_or(LeaseLoss::Internal)
     }
 
-    /// Releases the Lease when the service shuts down, so that another service can take over immediately.
-    /// From then on, the [`Fence`] blocks all writes. If the release fails, the Lease expires.
+    /// Releases the Lease on shutdown, so that another service can take over immediately. From then on, the
+    /// [`Fence`] blocks all writes. If the release fails, the Lease expires.
     pub async fn release(mut self) {
         self.coverage.revoke();
         if let Some(keeping) = self.renewal_task.take() {
@@ -257,7 +255,7 @@ impl Drop for HeldLease {
     }
 }
 
-/// Blocks writes that aren't covered by a service's Lease. They fail as if the cluster weren't responding.
+/// Blocks writes outside the coverage of a service's Lease. They fail as if the cluster didn't respond.
 #[derive(Clone)]
 pub struct Fence(Arc<LeaseCoverage>);
 

@@ -1,6 +1,6 @@
-//! Simulation of an application's operations and their claims. Calls are delayed or their responses are lost,
-//! processes pause, crash and restart, clocks differ, and namespaces appear late. Each run is determined by a
-//! seed. The simulation checks that at most one operation is active at any time and that every run ends.
+//! Simulation of an application's operations and their claims, determined by a seed. Calls are delayed or
+//! lose their responses, processes pause, crash and restart, clocks differ, and namespaces appear late. The
+//! simulation checks that at most one operation is active at any time, and that every run ends.
 
 mod scene;
 
@@ -22,7 +22,7 @@ use super::times::{CLAIM_COVERAGE, CLAIM_DURATION};
 
 /// Number of simulations in each test run.
 const SIMULATIONS: u64 = 3_000;
-/// Time in milliseconds by which all operations must have finished.
+/// Time limit in milliseconds for all operations to finish.
 const TIME_LIMIT: u64 = 1_800_000;
 
 type Work = Pin<Box<dyn Future<Output = Option<Result<ClaimEvent, CallError>>>>>;
@@ -31,17 +31,17 @@ type Work = Pin<Box<dyn Future<Output = Option<Result<ClaimEvent, CallError>>>>>
 struct Actor {
     if_taken: ClaimConflictPolicy,
     skew: i64,
-    /// The operation's keeper, or the release of the operation's claim.
+    /// The operation's keeper, or the release of its claim.
     work: Option<Work>,
     /// Recorded location of the operation's claim.
     recorded_location: Option<ClaimLocation>,
-    /// The operation's observations, which are lost when its process ends.
+    /// The operation's observations, lost when its process ends.
     observations: ObservationStore,
-    /// Start of the last successful renewal. `None` if the operation may not write.
+    /// Start of the last successful renewal, or `None` if the operation may not write.
     covered_since: Option<u64>,
     has_started: bool,
     is_end_requested: bool,
-    /// True if the operation no longer writes.
+    /// True if the operation has stopped writing.
     is_over: bool,
     has_released: bool,
     /// True if the operation ended because another operation holds the claim.
@@ -99,7 +99,7 @@ impl Simulation {
             lives: vec![0; actors.len()],
             news: VecDeque::new(),
             renewals: VecDeque::new(),
-            // In every other simulation the operations share a log.
+            // In every other simulation, the operations share a log.
             finished: seed.is_multiple_of(2).then(BTreeSet::new),
             is_verbose: false,
         };
@@ -196,13 +196,13 @@ impl Simulation {
         }
     }
 
-    /// Checks the invariant: while one operation may write, no other operation may write and no other claim
-    /// may still be valid.
+    /// Checks the invariant: while an operation may write, no other operation may write, and no other claim
+    /// is still valid.
     fn check_renewal(&mut self, who: usize, began: u64) {
         let now = self.with_scene(|scene| scene.now);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();
         if began + millis(CLAIM_COVERAGE) <= now {
-            // The response arrived too late, so writes aren't allowed until the next renewal succeeds.
+            // The response came too late, so writes must wait for the next successful renewal.
             return;
         }
         for (other, actor) in self.actors.iter().enumerate().filter(|(other, _)| *other != who) {

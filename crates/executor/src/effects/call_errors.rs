@@ -4,7 +4,7 @@ use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::format_duration;
 
-/// Converts a cluster error. Conflicts result from races, so they count as transient.
+/// Converts a cluster error. Conflicts come from races, so they count as transient.
 pub(crate) fn call_error(error: &ClusterError) -> CallError {
     let retry_after = match error.kind {
         ErrorKind::TooManyRequests { retry_after } => retry_after,

@@ -15,54 +15,54 @@ use tidegate_planner::{Comparer, Difference, PlanResult, TakenOverFields, server
 use super::resources::{self, is_replaced};
 use super::subject::Subject;
 
-/// Maximum number of concurrent dry runs. The cluster connection has a lower limit of its own.
+/// Maximum number of concurrent dry runs. The cluster connection has its own, lower limit.
 const CONCURRENT_DRY_RUNS_MAX: usize = 64;
 
 /// Purpose of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonPurpose {
     /// Finds the changes that a sync would make. Objects that are replaced as a whole (`Replace=true`) lose
-    /// the fields set by other managers.
+    /// the fields of other managers.
     Sync,
-    /// Checks that the cluster has all fields in the manifests. Additional fields are ignored.
+    /// Checks that the cluster has all fields in the manifests. Other fields are ignored.
     Manifests,
 }
 
-/// Result of comparing one task in a plan with the cluster: either the difference between the object and the
-/// server's prediction, or the server's rejection of the manifest.
+/// Result of comparing one task in a plan with the cluster. Contains the difference between the object and
+/// the server's prediction, or the server's rejection of the manifest.
 pub(super) struct ComparisonResult {
     pub task: TaskId,
     pub outcome: Result<PredictedDifference, ClusterError>,
 }
 
-/// Difference between an object and the object that the server predicts.
+/// Difference between an object and the server's prediction.
 pub(super) enum PredictedDifference {
     Exact(Difference),
-    /// An estimate that is based on the server's response.
+    /// An estimate based on the server's response.
     Estimated(Difference),
     /// The server accepts the manifest but doesn't report a result.
     Unknown,
 }
 
-/// Returns true if only the server can decide whether an object is in sync, because the local comparison
-/// found a difference that server-side behavior may explain. The object's compare options can forbid or force
-/// the dry run.
+/// Returns true if only the server can decide whether an object is in sync: the local comparison found a
+/// difference that server-side behavior may explain. The object's compare options can forbid or force the dry
+/// run.
 pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
-    // An object that is being deleted is always created again, so don't bother comparing it.
+    // An object being deleted is always created again, so don't compare it.
     if task.options.already_deleting {
         return false;
     }
     match task.action {
         Action::Replace => option != Some(false),
-        // Skip a dry run if fields are taken over, because it would preserve fields that the apply removes.
+        // If fields are taken over, skip the dry run: it would preserve fields that the apply removes.
         Action::Apply => option != Some(false) && task.options.take_over.is_empty(),
         Action::Unchanged => option == Some(true),
         Action::Create | Action::Prune | Action::PruneSkipped => false,
     }
 }
 
-/// Compares objects through dry runs: those that `ask` selects, that exist in the cluster, and whose manifest
-/// can be evaluated now. `live` holds the objects that the plan is based on.
+/// Compares objects through dry runs: those that `ask` selects, that exist in the cluster, and that have a
+/// manifest that can be evaluated now. `live` holds the objects that the plan is based on.
 pub(super) async fn compare(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),
@@ -79,22 +79,20 @@ pub(super) async fn compare(
         let judged_now = task.live.is_some() && !task.is_hook() && !task.options.dry_run_at_wave;
         let live = judged_now.then(|| live.unpack())?;
         let option = server_side_diff(manifest, &live);
-        // An unchanged object has all fields in its manifest, but may also have fields from an earlier
-        // manifest.
+        // An unchanged object has all fields in its manifest, but may have others from an earlier manifest.
         let may_lose = || {
             is_replaced(task) && option != Some(false) && comparer.needs_server_prediction(manifest, &live)
         };
         let asked = ask(task, option) || (task.action == Action::Unchanged && may_lose());
         asked.then_some(Candidate { id, task, manifest, live })
     });
-    // A dry run doesn't evaluate health, so the choice of rules doesn't matter.
+    // A dry run doesn't evaluate health, so any rules will do.
     let health = HealthRules::built_in();
     let health = &health;
     let mut under_way = FuturesOrdered::new();
     let mut answers = Vec::new();
     loop {
-        // Create the futures lazily, so that an object is unpacked in memory only while its dry run is in
-        // progress.
+        // Create the futures lazily, so that an object is unpacked in memory only during its dry run.
         under_way.extend(waiting.by_ref().take(CONCURRENT_DRY_RUNS_MAX.saturating_sub(under_way.len())).map(
             |candidate| {
                 let asking = async move {
@@ -136,7 +134,7 @@ impl<'q> Candidate<'q> {
             attempt: 1,
             leftover: None,
             task: self.task,
-            // The dry run uses the unpacked manifest of the candidate instead.
+            // The dry run uses the candidate's unpacked manifest instead.
             manifest: None,
             is_repeated: false,
             now: Timestamp::from_millis(0),
@@ -200,14 +198,13 @@ impl<'q> Candidate<'q> {
     }
 }
 
-/// Marks an object for replacement if it has all fields in its manifest but also fields from an earlier
-/// manifest.
+/// Marks an object for replacement if it has all fields in its manifest, and others from an earlier manifest.
 pub(super) fn mark_for_replacement(task: &mut Task) {
     task.action = Action::Replace;
     "in the cluster; replaced as a whole".clone_into(&mut task.reason);
 }
 
-/// Applies the results to the plan of an operation with `ApplyOutOfSyncOnly`. Ignores rejections, because the
+/// Applies the results to the plan of an operation with `ApplyOutOfSyncOnly`. Ignores rejections: the
 /// operation's own dry run reports them.
 pub(super) fn apply_results(planned: &mut PlanResult, compared: Vec<ComparisonResult>, checked: bool) {
     for ComparisonResult { task, outcome } in compared {

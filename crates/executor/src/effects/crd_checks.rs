@@ -9,9 +9,9 @@ use super::subject::Subject;
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "CustomResourceDefinition";
 
-/// Explains why it is pointless to wait for a task's kind, according to the kind's definition. Returns `None`
-/// if the operation should wait, because the definition is part of the operation, or is in the cluster and
-/// will soon be established.
+/// Explains from a kind's definition why it is pointless to wait for the kind. Returns `None` if the
+/// operation should wait, because the definition is part of the operation, or is in the cluster and will soon
+/// be established.
 pub(super) async fn explain_unserved_kind(cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<String> {
     let awaits_kind = subject.task.options.awaits_kind;
     let definitions = Scope::complete_objects(Gvk::new(GROUP, "v1", KIND));
@@ -28,7 +28,7 @@ fn explain_by_definitions(definitions: &[Object], gvk: &Gvk, awaits_kind: bool) 
         let names = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
         names == (gvk.group.as_str(), gvk.kind.as_str())
     };
-    // Ignore a definition that is being deleted, because only a new definition could serve the kind.
+    // Ignore a definition being deleted: only a new one could serve the kind.
     let is_there = |definition: &&Object| !definition.is_deleting();
     let mut reasons = Vec::new();
     for definition in definitions.iter().filter(defines).filter(is_there) {
@@ -37,7 +37,7 @@ fn explain_by_definitions(definitions: &[Object], gvk: &Gvk, awaits_kind: bool) 
     (!(awaits_kind && reasons.is_empty())).then(|| reasons.join("; "))
 }
 
-/// Explains why a definition won't serve the requested version of its kind.
+/// Explains why a definition doesn't serve the requested version of its kind.
 fn explain_unserved_version(definition: &Object, gvk: &Gvk) -> Option<String> {
     if let Some(refused) = name_conflict_message(definition) {
         return Some(refused);
@@ -54,15 +54,15 @@ fn explain_unserved_version(definition: &Object, gvk: &Gvk) -> Option<String> {
     })
 }
 
-/// Explains why a definition that was just written will never be established. A definition that was
-/// established earlier continues to serve its kind.
+/// Explains why a newly written definition will never be established. A definition established earlier
+/// continues to serve its kind.
 pub(super) fn explain_unestablished(written: &Object) -> Option<String> {
     let is_definition = (written.group(), written.kind()) == (GROUP, KIND);
     let is_established = || find_condition(written, "Established", "True").is_some();
     if is_definition && !is_established() { name_conflict_message(written) } else { None }
 }
 
-/// Returns the message for a definition whose names conflict with those of another definition.
+/// Returns the message for a definition with names that conflict with another definition's.
 fn name_conflict_message(definition: &Object) -> Option<String> {
     let refused = find_condition(definition, "NamesAccepted", "False")?;
     let message = refused.get("message").and_then(Value::as_str).unwrap_or_default();
@@ -94,8 +94,8 @@ mod tests {
             Some("definition x does not serve v1; served versions: none"),
             Some("definition x does not serve v1; served versions: v2"),
         );
-        // The last two columns are the expected reasons. In the first, the kind's definition isn't part of
-        // the operation; in the second, it is.
+        // The last two columns are the expected reasons, first without and then with the kind's definition in
+        // the operation.
         for (group, kind, version, served, conditions, strange, brought) in [
             ("example.com", "Widget", "v1", true, &accepted, None, None),
             ("example.com", "Widget", "v1", true, &json!([]), None, None),

@@ -16,7 +16,7 @@ use super::comparison::{
 use super::planning::{PlanDraft, draft_plan};
 use super::targets::Targets;
 
-/// Operation ID for comparisons, which aren't part of any operation.
+/// Operation ID for comparisons, which don't belong to an operation.
 pub const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 /// Comparison status of an object.
@@ -28,29 +28,29 @@ pub enum ObjectStatus {
     Modified,
     /// A sync would create the object.
     Added,
-    /// The object belongs to the application but is no longer in the manifests.
+    /// The object belongs to the application but is missing from the manifests.
     Extra,
 }
 
 /// Difference between one object and its manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectDifference {
-    /// The object and the action that a sync would perform on it.
+    /// The object, and the action of a sync on it.
     pub task: Task,
     /// Comparison status.
     pub status: ObjectStatus,
-    /// True if the difference is ignored. Either the object has the `IgnoreExtraneous` option, or it was
-    /// found in another location and may belong to another application.
+    /// True if the difference is ignored: the object has the `IgnoreExtraneous` option, or it was found in
+    /// another location and may belong to another application.
     pub ignored: bool,
-    /// The live object, if it exists. Its Secret values aren't masked, so it is never serialized.
+    /// Live object, if it exists. Never serialized, because its Secret values aren't masked.
     #[serde(skip)]
     pub live: Option<Arc<Object>>,
     /// The difference, with Secret values masked.
     pub difference: Difference,
     /// Server's reason for rejecting the manifest. If set, the difference is only an estimate.
     pub refused: Option<String>,
-    /// True if the object must be deleted and created again. The difference is then an estimate, at best
-    /// based on a dry run under another name.
+    /// True if the object must be deleted and recreated. The difference is then an estimate, at best based on
+    /// a dry run under another name.
     pub estimate: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Differences {
     pub objects: Vec<ObjectDifference>,
     /// Findings of the plan.
     pub findings: Vec<Warning>,
-    /// True if every location that may contain objects of the application was searched.
+    /// True if every location that may contain the application's objects was searched.
     pub is_complete: bool,
 }
 
@@ -105,8 +105,7 @@ async fn compute_differences(
     let shows_replacements =
         question == ComparisonPurpose::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
     let mut request = request.clone();
-    // With these options, the plan marks the objects that are in sync and finds all extra objects. The plan
-    // is never executed.
+    // With these options, the plan marks objects in sync and finds all extra objects. It is never executed.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
     let asked = (NO_OPERATION, &request);
@@ -142,8 +141,8 @@ async fn compute_differences(
     Ok(Differences { objects, findings: planned.plan.warnings, is_complete })
 }
 
-/// Marks objects that are in sync for replacement. Even if an object has all fields in its manifest,
-/// replacing the object can remove its other fields.
+/// Marks objects in sync for replacement. An object with all fields in its manifest may have others, which a
+/// replacement removes.
 fn mark_objects_in_sync_for_replacement(plan: &mut Plan) {
     let is_replaced = |task: &&mut Task| task.action == Action::Unchanged && task.options.replace;
     plan.tasks.iter_mut().filter(is_replaced).for_each(mark_for_replacement);

@@ -1,4 +1,4 @@
-//! Extensions that plans refer to, and warnings about extensions that the engine doesn't have.
+//! Extensions in plans, and warnings about extensions that the engine doesn't have.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tidegate_planner::PlanResult;
 
 use crate::gates::is_defined_by_name;
 
-/// Names of the extensions registered with an engine. The `tidegate` command has no extensions.
+/// Names of the extensions registered with an engine. The `tidegate` command has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionNames {
     /// Valid names for `tidegate.dev/gate`, in addition to the built-in gates.
@@ -21,7 +21,7 @@ pub struct ExtensionNames {
 }
 
 impl ExtensionNames {
-    /// Returns the reason why a nonexistent gate never opens, or `None` if the gate exists.
+    /// Explains why a nonexistent gate never opens, or returns `None` if the gate exists.
     pub fn explain_missing_gate(&self, gate: &str) -> Option<String> {
         if is_built_in_gate(gate) || self.gates.contains(gate) {
             return None;
@@ -39,8 +39,8 @@ impl ExtensionNames {
     }
 }
 
-/// Adds a warning to the plan for each extension that it refers to but the engine lacks. A missing gate or
-/// judge blocks its wave forever, and a hook fails if its runner is missing.
+/// Adds a warning to the plan for each extension that the engine lacks. A missing gate or judge blocks its
+/// wave forever, and a hook fails if its runner is missing.
 pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     let mut found = Vec::new();
     let mut note = |code: &str, object: Option<String>, annotation: &str, problem: &str, effect: &str| {
@@ -86,8 +86,8 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     plan.warnings.append(&mut found);
 }
 
-/// Adds a warning to the plan for each object that has invalid health annotations. The health of such an
-/// object would be evaluated differently than requested, or not at all.
+/// Adds a warning to the plan for each object with invalid health annotations. Its health would be evaluated
+/// differently than requested, or not at all.
 pub fn warn_of_invalid_health_annotations(planned: &mut PlanResult) {
     let PlanResult { plan, manifests, .. } = planned;
     let problems = plan.tasks.iter().flat_map(|task| {

@@ -14,14 +14,14 @@ use tidegate_model::Object;
 use super::live_object;
 use super::subject::Subject;
 
-/// Maximum size in bytes of the logs of one hook.
+/// Maximum size of one hook's logs, in bytes.
 pub(crate) const LOG_BYTES_MAX: usize = 16 * 1024;
-/// Maximum time for reading the diagnostics, which delays the end of the hook.
+/// Maximum time to read the diagnostics. Reading delays the end of the hook.
 pub(crate) const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of containers to read per hook, starting with the newest pods.
+/// Maximum number of containers read per hook, newest pods first.
 const CONTAINERS_MAX: usize = 16;
 
-/// Diagnostics collected so far, which remain available after the time limit has expired.
+/// Diagnostics collected so far, which survive the time limit.
 #[derive(Debug, Default)]
 pub(crate) struct HookDiagnostics(Mutex<(String, Vec<HookLog>)>);
 
@@ -37,11 +37,10 @@ impl HookDiagnostics {
     }
 }
 
-/// Reads the diagnostics of a hook.
 pub(crate) async fn read_diagnostics(cluster: &dyn Cluster, subject: &Subject<'_>, found: &HookDiagnostics) {
     let Ok(Some(owner)) = live_object::find_object(cluster, subject).await else { return };
     let Ok(mut pods) = cluster.pods(&owner).await else { return };
-    // Start with the newest pods, which are the most informative.
+    // Start with the newest pods: they are the most informative.
     pods.sort_by(|a, b| creation_time(b).cmp(creation_time(a)).then_with(|| a.name().cmp(b.name())));
     found.lock().0 = tidegate_health::pods_reason(&pods).unwrap_or_default();
     let mut left = LOG_BYTES_MAX;

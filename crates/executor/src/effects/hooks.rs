@@ -18,12 +18,12 @@ fn mark_hook(subject: &Subject<'_>, object: &mut Object) {
     object.set_annotation(annotations::HOOK_PHASE, subject.task.phase.to_string());
 }
 
-/// Returns true if this operation created the hook in this phase and attempt. The log may not know about it,
-/// because the process may have crashed before recording it.
+/// Returns true if this operation created the hook in this phase and attempt. The log may not know, because
+/// the process may have crashed before recording it.
 fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
     let phase = subject.task.phase.to_string();
     is_from_operation(subject, object)
-        // Exclude the object of an earlier run, because a user can retry a hook within the same attempt.
+        // Exclude the object of an earlier run: a user can retry a hook within an attempt.
         && subject.leftover != Some(object.uid())
         && object.annotation(annotations::HOOK_ATTEMPT) == Some(subject.attempt.to_string().as_str())
         && object.annotation(annotations::HOOK_PHASE) == Some(phase.as_str())
@@ -34,8 +34,8 @@ fn is_from_operation(subject: &Subject<'_>, object: &Object) -> bool {
     object.annotation(annotations::OPERATION_ID) == Some(subject.operation.to_string().as_str())
 }
 
-/// Returns true if an object may be deleted to make room for a hook, because the object is a hook or belongs
-/// to the application.
+/// Returns true if an object may be deleted to make room for a hook, because it is a hook or belongs to the
+/// application.
 fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
     let SyncRequest { application, tracking, .. } = subject.request;
     let hook = [annotations::HOOK, annotations::HELM_HOOK, annotations::OPERATION_ID];
@@ -43,10 +43,10 @@ fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
 }
 
 /// Returns the other operation that is running this hook object. Only that operation may end it, whatever the
-/// hook's policy says; any other would interrupt its work.
+/// hook's policy says. Any other would interrupt its work.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
-    // A hook that is being deleted no longer counts: deleting it means accepting the interruption.
+    // A hook being deleted doesn't count: deleting it means accepting the interruption.
     if is_from_operation(subject, found) || found.is_deleting() || has_ended(found) {
         return None;
     }
@@ -55,13 +55,13 @@ async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option
 }
 
 /// Returns true if the hook's operation has seen it finish and removed the finalizer. Always false for Jobs
-/// and Pods, whose status shows reliably whether they have finished. Objects of other kinds may become busy
-/// again later.
+/// and Pods, because their status reliably shows whether they have finished. Objects of other kinds may
+/// become busy again later.
 fn has_ended(found: &Object) -> bool {
     !found.has_finalizer(annotations::HOOK_FINALIZER) && !matches!(found.kind(), "Job" | "Pod")
 }
 
-/// Action for an existing object that has the hook's name.
+/// Action for an existing object with the hook's name.
 enum PlaceAction {
     /// The hook's policy keeps the object, which isn't running. The hook is applied to it.
     Reuse,
@@ -69,7 +69,7 @@ enum PlaceAction {
     Clear(ClearingResult),
 }
 
-/// Makes room for a hook, so that it can be created under its name.
+/// Makes room for a hook under its name.
 pub(super) async fn clear(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<ClearingResult, CallError> {
     let Some(found) = read_object_if_allowed(cluster, subject).await? else {
         return Ok(ClearingResult::Clear);
@@ -81,7 +81,7 @@ pub(super) async fn clear(cluster: &dyn Cluster, subject: &Subject<'_>) -> Resul
 }
 
 /// Returns the existing object of a task. If the plan has no live object for the task, a forbidden read isn't
-/// treated as an error, because the object didn't exist when the plan was made.
+/// an error: the object didn't exist at planning time.
 async fn read_object_if_allowed(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -92,7 +92,7 @@ async fn read_object_if_allowed(
     }
 }
 
-/// Decides what to do with an existing object that has the hook's name, and deletes it if necessary.
+/// Decides what to do with an existing object with the hook's name, and deletes it if necessary.
 async fn clear_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -115,21 +115,20 @@ async fn clear_existing(
             subject.request.application
         )));
     }
-    // An object that this operation created in another phase or attempt is never kept, regardless of the
-    // policy.
+    // Never keep an object that this operation created in another phase or attempt, whatever the policy.
     if should_keep_older(subject) && !is_from_operation(subject, found) && !found.is_deleting() {
         return Ok(PlaceAction::Reuse);
     }
     remove(cluster, subject, found).await.map(PlaceAction::Clear)
 }
 
-/// Returns true if the hook's policy keeps the object of an earlier operation.
+/// Returns true if the hook's policy keeps objects of earlier operations.
 fn should_keep_older(subject: &Subject<'_>) -> bool {
     !subject.task.hook.as_ref().is_some_and(|hook| hook.has_delete_policy(DeletePolicy::BeforeHookCreation))
 }
 
 /// Starts a hook by creating its object. Never overwrites an object that took the hook's name in the
-/// meantime. The result then contains the action that removes this object.
+/// meantime. Instead, the result contains the action that removes it.
 pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answer {
     let mut object = match copy_manifest(subject) {
         Ok(object) => object,
@@ -167,8 +166,8 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
     }
 }
 
-/// Starts a hook whose name is already taken. Uses the existing object if the policy keeps it; otherwise, it
-/// must be removed first.
+/// Starts a hook with a name that is already taken. Uses the existing object if the policy keeps it;
+/// otherwise, it must be removed first.
 async fn start_at(cluster: &dyn Cluster, subject: &Subject<'_>, object: Object, found: &Object) -> Answer {
     match clear_existing(cluster, subject, found).await {
         Ok(PlaceAction::Reuse) => {
@@ -198,7 +197,7 @@ async fn remove(
     Ok(if gone { ClearingResult::Clear } else { ClearingResult::Deleting { uid } })
 }
 
-/// Removes the hook finalizer. Also succeeds if the object no longer exists.
+/// Removes the hook finalizer. Succeeds even if the object is gone.
 pub(super) async fn release(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -220,8 +219,8 @@ pub(super) async fn release(
     }
 }
 
-/// Removes the hook finalizer from an object of an earlier operation while the application is being deleted,
-/// because no other operation will remove the finalizer.
+/// Removes the hook finalizer from an earlier operation's object during the deletion of the application. No
+/// other operation would remove it.
 pub(super) async fn release_orphaned(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -232,7 +231,7 @@ pub(super) async fn release_orphaned(
             release(cluster, subject, uid).await
         }
         Ok(_) => Ok(()),
-        // If the object can't be read, the operation waits for the object without changing it.
+        // If the object is unreadable, the operation waits for it without changing it.
         Err(error) if error.kind == ErrorKind::Forbidden => Ok(()),
         Err(error) => Err(call_error(&error)),
     }
@@ -249,7 +248,7 @@ pub(super) async fn delete(cluster: &dyn Cluster, subject: &Subject<'_>, uid: &s
     remove(cluster, subject, &found).await.map(|_| ())
 }
 
-/// Stops a hook. Reads its status once more, and deletes the hook if it is still running.
+/// Stops a hook: reads its status once more, and deletes the hook if it is still running.
 pub(super) async fn stop(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<StopResult, CallError> {
     let absent =
         || StopResult { phase: OperationPhase::Succeeded, message: "Terminated".to_owned(), is_gone: true };

@@ -1,5 +1,4 @@
-//! Effects of an operation on its application's inventory: the entries that the operation reads, adds and
-//! removes.
+//! Effects of an operation on its application's inventory: the entries that it reads, adds and removes.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +13,16 @@ use tidegate_planner::{PlanResult, deleted_objects};
 
 use super::targets::Targets;
 
-/// API group whose kinds have moved to other groups. The objects of inventory entries with this group are now
+/// API group with kinds that have moved to other groups. Objects of inventory entries with this group are now
 /// served in another group.
 const MOVED_GROUP: &str = "extensions";
 
-/// Maximum number of inventory entries without an object that one plan checks. The next plan checks the
-/// remaining entries.
+/// Maximum number of inventory entries without an object that one plan checks. The next plan checks the rest.
 const PLACE_READS_MAX: usize = 64;
 
-/// Returns the identity of the cluster that an inventory describes, or `None` if it is unknown. It is based
-/// on the server URL and the cluster's own identity rather than on the context: two contexts can refer to the
-/// same cluster, and a context can later refer to a different cluster.
+/// Returns the identity of the cluster that an inventory describes, or `None` if it is unknown. It combines
+/// the server URL and the cluster's own identity. The context doesn't matter: two contexts can refer to the
+/// same cluster, and a context can later refer to another one.
 pub fn cluster_identity(destination: &Destination) -> Option<String> {
     match destination {
         Destination::Simulated => Some("simulated".to_owned()),
@@ -36,13 +34,13 @@ pub fn cluster_identity(destination: &Destination) -> Option<String> {
     }
 }
 
-/// Inventory entries, resolved by the current discovery.
+/// Inventory entries, resolved by current discovery.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct InventoryPlaces {
     pub served: Inventory,
-    /// Keys of the objects that the entries refer to, in every group that the objects can be in now.
+    /// Keys of the entries' objects, in every group that the objects may be in now.
     pub keys: BTreeSet<ObjectKey>,
-    /// True if some objects have moved to other groups, so that they can only be found by a search.
+    /// True if some objects have moved to other groups, so that only a search finds them.
     pub has_moved_objects: bool,
 }
 
@@ -55,7 +53,7 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
                 let version = kind.versions.iter().find(|version| **version == gvk.version);
                 let version = version.or(kind.versions.first()).unwrap_or(&gvk.version);
                 let gvk = Gvk::new(&gvk.group, version, &gvk.kind);
-                // If the definition was part of the same plan, the scope wasn't known when the entry was
+                // If the definition was part of the same plan, the scope was unknown when the entry was
                 // recorded.
                 let namespace = if kind.namespaced { namespace.clone() } else { String::new() };
                 places.keys.insert(ObjectKey::new(&gvk.group, &gvk.kind, &namespace, name));
@@ -67,17 +65,17 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
                 let keys = groups.map(|kind| ObjectKey::new(&kind.group, &kind.kind, namespace, name));
                 places.keys.extend(keys);
             }
-            // The definition was deleted, or it will be created again together with its objects. The entry
-            // remains in the inventory.
+            // The definition was deleted, or will be recreated with its objects. Keep the entry in the
+            // inventory.
             None => {}
         }
     }
     places
 }
 
-/// Returns the objects in an application's manifests, and the objects that the application is known to own.
-/// When the application is deleted, these objects are also deleted if they carry its mark, even if the
-/// inventory doesn't contain them.
+/// Returns the objects in an application's manifests, and other objects that the application is known to own.
+/// Deleting the application also deletes them if they carry its mark, even if the inventory doesn't contain
+/// them.
 pub(super) fn owned_places(
     request: &SyncRequest,
     targets: &Targets,
@@ -100,8 +98,8 @@ pub(super) fn owned_places(
 
 /// Returns the scope of a plan's search. A complete inventory makes a search unnecessary. The deletion of an
 /// application always searches, because the inventory doesn't contain hooks of earlier syncs. With an
-/// incomplete inventory, any other plan searches the whole cluster if the plan can prune. If it can't prune,
-/// it searches only a few kinds, because the result is only displayed.
+/// incomplete inventory, a plan that can prune searches the whole cluster. A plan that can't prune searches
+/// only a few kinds, because the result is only displayed.
 pub(super) fn search_scope(
     request: &SyncRequest,
     inventory: Option<&ApplicationInventory>,
@@ -118,9 +116,9 @@ pub(super) fn search_scope(
     }
 }
 
-/// Returns inventory entries whose objects no longer exist: the deletion was in flight when its operation
-/// finished, or another client deleted the object. `live` may be stale, so each object is read again. Entries
-/// whose objects can't be read stay in the inventory.
+/// Returns inventory entries without an object: the deletion was in flight when its operation finished, or
+/// another client deleted the object. `live` may be stale, so each object is read again. Entries with
+/// unreadable objects stay in the inventory.
 pub(super) async fn find_gone_places(
     cluster: &dyn Cluster,
     query: &LiveQuery,
@@ -142,9 +140,9 @@ pub(super) async fn find_gone_places(
     gone
 }
 
-/// Returns the inventory changes of a plan. Adds objects that will be created and objects of the application
-/// that were found by a search. Removes the entries in `gone`. An existing object that isn't in the inventory
-/// yet is added only after it has been written, because the plan may never be executed.
+/// Returns the inventory changes of a plan. Adds objects to be created, and objects of the application found
+/// by a search. Removes the entries in `gone`. Other existing objects are added only after they are written,
+/// because the plan may never be executed.
 pub(super) fn plan_changes(
     planned: &PlanResult,
     request: &SyncRequest,
@@ -175,8 +173,8 @@ pub(super) fn plan_changes(
     let places: Inventory = found.chain(tasks).collect();
     let forgotten = gone - &places;
     let forget = (!forgotten.is_empty()).then_some(InventoryChange::Forget(forgotten));
-    // If the search was incomplete or found objects in other places, every plan that could prune those
-    // objects searches for them and reports them again.
+    // If the search was incomplete or found objects that may belong to another application, every plan that
+    // could prune them searches for them and reports them again.
     let is_whole =
         reach == SearchScope::WholeCluster && is_searched && (request.options.adopt || elsewhere.is_empty());
     let grow = if is_whole {
@@ -188,7 +186,7 @@ pub(super) fn plan_changes(
     forget.into_iter().chain(grow).collect()
 }
 
-/// Returns the inventory changes for a batch of events, together with the changes of a plan.
+/// Returns the inventory changes for a batch of events and for a plan.
 pub fn update_inventory(
     state: &State,
     events: &[OperationEvent],
@@ -203,8 +201,8 @@ pub fn update_inventory(
     (!changes.is_empty()).then_some(InventoryUpdate { application, cluster, changes })
 }
 
-/// Returns the changes at the end of an operation. Written objects are added. Objects that were observed to
-/// be deleted, or that were never created, are removed.
+/// Returns the changes at the end of an operation. Written objects are added. Objects that were seen being
+/// deleted, or were never created, are removed.
 fn end_changes(state: &State) -> Vec<InventoryChange> {
     let State::Finished(operation) = state else { return Vec::new() };
     if operation.header.request.options.dry_run {
@@ -272,8 +270,7 @@ mod tests {
         let resolved = resolve_places(&known, &discovery);
         let expected = [place_of("example.com", "v1", "Widget"), place_of("example.com", "v2", "Gadget")];
         assert_eq!((resolved.served, resolved.has_moved_objects), (Inventory::from(expected), false));
-        // The object of this entry is now in another group. Only a search finds it, so the entry remains in
-        // the inventory.
+        // The object has moved to another group. Only a search finds it, so keep the entry in the inventory.
         let moved =
             resolve_places(&Inventory::from([place_of("extensions", "v1beta1", "Widget")]), &discovery);
         let key = ObjectKey::new("example.com", "Widget", "shop", "a");

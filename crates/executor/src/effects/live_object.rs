@@ -15,7 +15,7 @@ pub(super) async fn find_object(
     read_object(cluster, subject).await.map_err(|error| call_error(&error))
 }
 
-/// Returns the existing object of a task. Errors are not converted.
+/// Like [`find_object`], but returns errors unconverted.
 pub(super) async fn read_object(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -27,8 +27,7 @@ pub(super) async fn read_object(
     }
 }
 
-/// Returns the result for an object that this operation created before a crash, without being able to record
-/// the creation.
+/// Returns the result for an object that this operation created before a crash but couldn't record.
 pub(super) async fn adoption_result(subject: &Subject<'_>, object: &Object) -> ApplyResponse {
     let message =
         format!("{} adopted: this operation created it before it was interrupted", subject.task.key());

@@ -1,17 +1,17 @@
-//! Masking of Secret values in text. All text from a cluster, a hook or an extension is searched for Secret
+//! Masking of Secret values in text from a cluster, a hook or an extension. The text is searched for Secret
 //! values before it becomes an event, a notification, a message or a log line.
 //!
 //! The values come from the operation's own Secrets: from `stringData`, and both decoded and encoded from
 //! `data`. The search also covers the values in both base64 alphabets and in hex, the lines of each value,
 //! and the strings inside JSON values.
 //!
-//! A program can escape any character of a value, or encode the value together with other text, as in
-//! `user:value`. The search therefore covers several `views` of a text: the text itself, the text without
-//! percent signs, backslashes and line breaks, and the text decoded from base64.
+//! Programs can escape any character of a value, or encode the value together with other text, as in
+//! `user:value`. The search therefore covers several `views` of a text: as is, without percent signs,
+//! backslashes and line breaks, and decoded from base64.
 //!
 //! Servers truncate long quotations, so the beginning of a long value is enough for a match. Short values are
-//! masked only as whole words, and the shortest values only in quotes. Masking every occurrence of a short
-//! value would make texts unreadable, and the gaps would reveal the value.
+//! masked only as whole words, and the shortest only in quotes. Masking every occurrence of a short value
+//! would make texts unreadable, and the gaps would reveal the value.
 
 mod line_mask;
 #[cfg(test)]
@@ -30,22 +30,22 @@ use tidegate_model::Object;
 
 use self::views::{View, for_each_view};
 
-/// Replacement for a value. All values have the same replacement, so that it doesn't reveal their length.
+/// Replacement for a value, the same for all values so that it doesn't reveal their length.
 pub const MASK: &str = "++++++++";
 
-/// Values shorter than this are masked only in quotes.
+/// Minimum length of values masked without quotes, in bytes.
 const UNQUOTED_BYTES_MIN: usize = 4;
-/// Values shorter than this are masked only as whole words.
+/// Minimum length of values masked anywhere rather than as whole words, in bytes.
 const ANYWHERE_BYTES_MIN: usize = 8;
-/// Number of leading bytes by which a longer value is recognized.
+/// Number of leading bytes that identify a longer value.
 const PREFIX_BYTES: usize = 12;
-/// Maximum size of a value whose rarer encodings are also searched, in bytes. Texts that can contain values
-/// are never longer. The number is a multiple of three because of base64.
+/// Maximum size of a value that is also searched in rarer encodings, in bytes. Texts that can contain values
+/// are never longer. A multiple of three because of base64.
 const ENCODED_BYTES_MAX: usize = 48 * 1024;
 /// Minimum length of a pattern in bytes: the shortest value with its quotes.
 const PATTERN_BYTES_MIN: usize = 3;
 
-/// Common words that are never masked because they don't reveal anything.
+/// Common words that are never masked, because they reveal nothing.
 const COMMON_WORDS: [&str; 4] = ["true", "false", "null", "none"];
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -53,7 +53,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Secret values of one operation.
 #[derive(Clone, Default)]
 pub struct Mask {
-    /// Patterns, grouped by their first bytes.
+    /// Patterns by their first bytes.
     patterns: HashMap<[u8; PATTERN_BYTES_MIN], Vec<String>>,
     bytes: usize,
 }
@@ -105,7 +105,7 @@ impl Mask {
         hidden.sort_by_key(|place| place.start);
         let mut merged: Vec<Range<usize>> = Vec::new();
         for Range { start, end } in hidden {
-            // Extend the range to character boundaries, so that a partially matched character is masked as a
+            // Extend the range to character boundaries, so that a partly matched character is masked as a
             // whole.
             let start = (0..=start).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
             let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
@@ -136,7 +136,7 @@ impl Mask {
     }
 }
 
-/// Returns the number of bytes that a pattern matches at a position in a view, if it matches.
+/// Returns the length in bytes of a pattern's match at a position in a view, if it matches.
 fn match_length(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
     let rest = view.bytes.get(at..)?;
     let anywhere = pattern.len() >= ANYWHERE_BYTES_MIN;
@@ -200,7 +200,7 @@ fn add_value(value: &str, patterns: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds the encodings that consist only of letters and digits.
+/// Adds the encodings made up of letters and digits.
 fn add_alphanumeric_encodings(bytes: &[u8], patterns: &mut BTreeSet<String>) {
     add_plain_value(&STANDARD.encode(bytes), patterns);
     let bytes = bytes.get(..ENCODED_BYTES_MAX).unwrap_or(bytes);
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(mask.masked("100% sure\n50%\\".to_owned()), "100% sure\n50%\\");
     }
 
-    /// Tests a request header that contains `Basic` and the base64 encoding of user and password.
+    /// A request header with `Basic` and the base64 encoding of user and password.
     #[test]
     fn values_are_masked_where_they_are_packed_with_others() {
         let mask =

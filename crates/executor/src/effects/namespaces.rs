@@ -1,10 +1,10 @@
-//! Namespaces that an operation writes to. Deleting a namespace deletes the objects in it.
+//! Namespaces that an operation writes to. Deleting a namespace deletes its objects.
 
 use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{NamespaceObservation, ObjectIdentity};
 use tidegate_model::Gvk;
 
-/// Maximum number of namespaces that one operation observes. Few operations deploy to more.
+/// Maximum number of namespaces that an operation observes. Few operations deploy to more.
 const NAMESPACES_MAX: usize = 64;
 
 /// Returns the kind `Namespace`.
@@ -13,7 +13,7 @@ pub(crate) fn kind() -> Gvk {
 }
 
 /// Observes these namespaces if the user may read them. Makes one call at a time, because the caller holds
-/// only a single permit.
+/// only one permit.
 pub async fn observe_namespaces(
     cluster: &dyn Cluster,
     names: impl IntoIterator<Item = &str>,

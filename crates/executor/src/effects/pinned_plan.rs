@@ -1,4 +1,4 @@
-//! A stored plan that is part of an operation, and the check that the cluster still matches the plan.
+//! A stored plan pinned to an operation, and the check that the cluster still matches it.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::comparison::index_by_key;
 /// Maximum number of changes listed in a message.
 const NAMED_CHANGES_MAX: usize = 10;
 
-/// A stored plan that an operation must execute either exactly as stored or not at all.
+/// A stored plan that an operation must execute exactly as stored, or not at all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PinnedPlan {
     pub(super) hash: Digest,
@@ -24,7 +24,7 @@ pub struct PinnedPlan {
 }
 
 impl PinnedPlan {
-    /// Returns the reference to this plan that is recorded in the log.
+    /// Returns the reference to this plan for the log.
     pub fn to_reference(&self) -> StoredPlanRef {
         StoredPlanRef { hash: self.hash, made_at: self.made_at, approvals: self.approvals.clone() }
     }
@@ -34,8 +34,7 @@ impl PinnedPlan {
         self.made_at
     }
 
-    /// Replaces a plan that was just made from the current cluster with the stored plan, if the two are
-    /// equal.
+    /// Replaces a plan just made from the current cluster with the stored plan, if the two are equal.
     pub(super) fn replace_plan(
         self,
         planned: &mut PlanResult,
@@ -55,7 +54,7 @@ impl PinnedPlan {
     }
 }
 
-/// Reason for not executing a stored plan: the cluster has changed since the plan was made.
+/// Error for a stored plan that doesn't match the cluster anymore.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct OutdatedPlan {
     /// Hash of the plan.
@@ -64,12 +63,12 @@ pub struct OutdatedPlan {
     pub drift: Drift,
 }
 
-/// Beginning of the message that is used if only fields that the plan does not cover have changed.
+/// Prefix of the message for changes outside the plan.
 const OUTDATED_MESSAGE: &str = "the cluster has changed since plan ";
 const INVALID_MESSAGE: &str = " is no longer valid: ";
 
 impl OutdatedPlan {
-    /// Returns true if an operation's message reports that the operation's plan was outdated.
+    /// Returns true if an operation's message reports an outdated plan.
     pub fn is_outdated_message(message: &str) -> bool {
         message.contains(OUTDATED_MESSAGE) || message.contains(INVALID_MESSAGE)
     }

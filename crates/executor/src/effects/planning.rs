@@ -33,7 +33,7 @@ pub(super) fn mask_plan(mut planned: PlanResult, mask: &Mask) -> PlanResult {
 pub struct PreparedPlan {
     /// The plan and its manifests.
     pub planned: PlanResult,
-    /// Inventory changes that must be stored before the plan or together with it.
+    /// Inventory changes to store before or together with the plan.
     pub inventory: Vec<InventoryChange>,
     /// Namespaces in the manifests that the user may read.
     pub namespaces: Vec<NamespaceObservation>,
@@ -65,13 +65,13 @@ pub async fn plan(
     }
 }
 
-/// Reason why no plan could be made.
+/// Reason for not making a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The cluster could not be read.
+    /// The cluster couldn't be read.
     #[error("{}", .0.message)]
     Call(CallError),
-    /// The operation must execute a stored plan, and that plan is outdated.
+    /// The operation is pinned to a stored plan, which is outdated.
     #[error(transparent)]
     Outdated(#[from] OutdatedPlan),
 }
@@ -106,8 +106,7 @@ pub(super) async fn prepare_with_live(
 ) -> Result<(PreparedPlan, Vec<LiveObject>), PlanError> {
     let request = asked.1;
     let pinned = targets.pinned.take();
-    // Use the stored plan's creation time, because generated hook names depend on it and must match the
-    // stored plan.
+    // Use the stored plan's creation time: generated hook names depend on it and must match the stored plan.
     let started_at = pinned.as_ref().map_or(started_at, |pinned| pinned.created_at());
     let PlanDraft { mut planned, live, is_complete, query, namespaces } =
         draft_plan(cluster, asked, targets, started_at, known).await?;
@@ -125,14 +124,14 @@ pub(super) async fn prepare_with_live(
     Ok((PreparedPlan { planned, inventory, namespaces }, live))
 }
 
-/// A plan based only on manifests and live objects, without dry runs.
+/// A plan from manifests and live objects only, without dry runs.
 pub(super) struct PlanDraft {
     pub planned: PlanResult,
     /// Live objects that the plan is based on.
     pub live: Vec<LiveObject>,
     /// True if the whole requested scope was searched.
     pub is_complete: bool,
-    /// Query that read the live objects.
+    /// Query for the live objects.
     pub query: LiveQuery,
     /// Namespaces in the manifests that the user may read.
     pub namespaces: Vec<NamespaceObservation>,

@@ -1,4 +1,4 @@
-//! Predicts which planned changes the server would reject, through dry runs.
+//! Predicts through dry runs which planned changes the server would reject.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const IMMUTABLE: &str = "immutable-field";
 /// Maximum number of attempts at a dry run that conflicts with other writers.
 const DRY_RUN_ATTEMPTS_MAX: usize = 3;
 
-/// Returns findings about planned changes that the server would reject, according to dry runs. Doesn't write
+/// Returns findings about planned changes that the server would reject according to dry runs. Doesn't write
 /// to the cluster.
 pub(super) async fn predict_rejections(
     cluster: &dyn Cluster,
@@ -38,8 +38,7 @@ pub(super) async fn predict_rejections(
     let mut changed: BTreeSet<ObjectKey> =
         planned.plan.tasks.iter().filter(is_change).map(Task::key).collect();
     let mut warnings = Vec::new();
-    // Retry conflicts, which occur in the dry run of a replacement if the object's status is updated at the
-    // same time.
+    // Retry conflicts: the dry run of a replacement conflicts with concurrent updates of the object's status.
     for _ in 0..DRY_RUN_ATTEMPTS_MAX {
         if changed.is_empty() {
             break;

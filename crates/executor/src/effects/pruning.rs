@@ -6,8 +6,8 @@ use tidegate_lifecycle::operation::{CallError, PruneResult};
 use super::subject::Subject;
 use super::{hooks, resources};
 
-/// Deletes the object with this UID if it still belongs to the application and must still be pruned. When the
-/// application is deleted, also removes the finalizer of a hook object.
+/// Deletes the object with this UID if it still belongs to the application and must still be pruned. During
+/// the deletion of the application, also removes the finalizer of a hook object.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,

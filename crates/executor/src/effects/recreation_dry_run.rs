@@ -1,22 +1,22 @@
-//! Dry runs for an object that must be recreated. These dry runs predict whether the server would accept the
-//! object, and what the resulting object would look like.
+//! Dry runs for an object that must be recreated. They predict whether the server would accept the object,
+//! and the resulting object.
 //!
 //! Servers report a name conflict only after all other checks. A dry run of the creation therefore shows
-//! whether the server would accept the object, but it doesn't return the resulting object. To predict the
-//! result, another dry run creates the same object under another name.
+//! whether the server would accept the object, but doesn't return the result. To predict it, another dry run
+//! creates the same object under another name.
 
 use serde_json::Value;
 use tidegate_cluster::{ApplyRequest, ApplyResult, Cluster, ClusterError, ErrorKind, WriteMode};
 use tidegate_model::Object;
 
 const NAME_SUFFIX: &str = "-tidegate-check";
-/// Maximum length of a name, in characters. Of all kinds, CronJobs have the lowest limit.
+/// Maximum length of a name in characters. CronJobs have the lowest limit of all kinds.
 const NAME_CHARS_MAX: usize = 52;
 
 /// The server's prediction for an object that must be recreated.
 #[derive(Debug)]
 pub(super) struct RecreationPrediction {
-    /// The resulting object, if it can be predicted.
+    /// Resulting object, if predictable.
     pub object: Option<Object>,
     pub message: String,
     pub warnings: Vec<String>,
@@ -32,8 +32,8 @@ impl From<ApplyResult> for RecreationPrediction {
     }
 }
 
-/// Sends a dry run that creates an object in place of the existing object, using the write mode of the
-/// request. Doesn't write to the cluster.
+/// Sends a dry run that creates an object in place of the existing one, in the write mode of the request.
+/// Doesn't write to the cluster.
 pub(super) async fn dry_run_recreation(
     cluster: &dyn Cluster,
     request: ApplyRequest,
@@ -50,14 +50,14 @@ pub(super) async fn dry_run_recreation(
     Ok(dry_run_renamed(cluster, request).await?.unwrap_or(unknown))
 }
 
-/// Predicts the object that would be created if its name were free. `None` if the object can't be predicted.
+/// Predicts the object that would be created under a free name, or returns `None` if that is impossible.
 pub(super) async fn predict_as_new(cluster: &dyn Cluster, request: ApplyRequest) -> Option<Object> {
     let request = ApplyRequest { mode: WriteMode::Create { client_side: false }, ..request };
     dry_run_renamed(cluster, request).await.ok().flatten()?.object
 }
 
-/// Sends the dry run under another name. `None` if the object can't be renamed. The server may reject the
-/// other name even if it would accept the original object.
+/// Sends the dry run under another name, or returns `None` if the object can't be renamed. The server may
+/// reject the other name even if it would accept the original object.
 async fn dry_run_renamed(
     cluster: &dyn Cluster,
     request: ApplyRequest,
@@ -75,8 +75,8 @@ async fn dry_run_renamed(
             }
             Ok(Some(applied.into()))
         }
-        // The server would create the object, but it rejects an apply of the manifest, for example because of
-        // a duplicate key.
+        // The server would create the object, but rejects an apply of the manifest, for example because of a
+        // duplicate key.
         Err(refused)
             if matches!(request.mode, WriteMode::Apply { .. })
                 && cluster.apply(creation_dry_run(request)).await.is_ok() =>
@@ -88,7 +88,7 @@ async fn dry_run_renamed(
     }
 }
 
-/// Converts the request to a dry run that only creates the object.
+/// Converts the request to a dry run of the creation only.
 fn creation_dry_run(request: ApplyRequest) -> ApplyRequest {
     let client_side = match request.mode {
         WriteMode::Create { client_side } => client_side,
@@ -119,7 +119,7 @@ fn restore_name(object: Object, other: &str, name: &str) -> Object {
     Object::try_from(value).unwrap_or(object)
 }
 
-/// Returns a similar name for an object. `None` for kinds whose names have a meaning.
+/// Returns a similar name for an object, or `None` for kinds with meaningful names.
 fn similar_name(object: &Object) -> Option<String> {
     if matches!(object.kind(), "CustomResourceDefinition" | "APIService") {
         return None;
@@ -128,7 +128,7 @@ fn similar_name(object: &Object) -> Option<String> {
     Some(format!("{}{NAME_SUFFIX}", kept.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())))
 }
 
-/// Removes fields that must be unique in the cluster, because the old object still uses their values.
+/// Removes fields that must be unique in the cluster: the old object still uses their values.
 fn remove_unique_fields(object: &mut Object) {
     if !(object.kind() == "Service" && object.group().is_empty() && object.pointer("/spec").is_some()) {
         return;

@@ -1,4 +1,4 @@
-//! Explains rejections by the server: the fields that caused them, and a remedy.
+//! Explains the server's rejections: the fields that caused them, and a remedy.
 
 use serde_json::Value;
 use tidegate_cluster::{Cluster, ClusterError, ImmutableField, Refusal};
@@ -8,9 +8,9 @@ use tidegate_planner::{Change, Comparer};
 use super::live_object::read_object;
 use super::subject::Subject;
 
-/// Maximum number of changed fields in a message.
+/// Maximum number of changed fields listed in a message.
 const CHANGES_MAX: usize = 5;
-/// Maximum number of characters of a value in a message.
+/// Maximum length of a value in a message, in characters.
 const VALUE_CHARS_MAX: usize = 100;
 
 /// Adds a remedy to a rejection. For an immutable field, also adds the old and new values, which takes
@@ -41,7 +41,7 @@ pub(super) async fn explain_rejection(
     refused
 }
 
-/// Describes the changes that a manifest makes to the given fields. Secret values are masked.
+/// Describes the changes that a manifest makes to these fields, with Secret values masked.
 fn describe_changes(manifest: &Object, live: &Object, fields: &[ImmutableField]) -> Vec<String> {
     let difference = Comparer::default().estimated_difference(manifest, live, &[]);
     let refused = difference.changes.iter().filter_map(|change| {
@@ -80,7 +80,7 @@ fn format_value(value: &Value) -> String {
     }
 }
 
-/// Converts a JSON pointer to the notation that the server uses, such as `spec.containers[0].image`.
+/// Converts a JSON pointer to the server's notation, such as `spec.containers[0].image`.
 fn dotted_path(pointer: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1) {
@@ -108,8 +108,8 @@ fn is_rejected(path: &str, field: &ImmutableField) -> bool {
         let (path, outer) = (any(path), any(outer));
         path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    // Some fields, such as `clusterIP`, also exist as a list, and the error message then refers to an item of
-    // the list (`clusterIPs[0]`).
+    // Some fields, such as `clusterIP`, also exist as a list, and the error message then names an item of the
+    // list (`clusterIPs[0]`).
     let singular = field.field.strip_suffix("s[0]");
     (is_within(&field.field) || singular.is_some_and(is_within))
         && !field.mutable_subfields.iter().any(|one| is_within(one))

@@ -19,7 +19,7 @@ use super::recreation_dry_run::RecreationPrediction;
 use super::subject::{Subject, applied_result, copy_manifest, deletion_propagation};
 use super::{crd_checks, recreation_dry_run, rejections};
 
-/// Returns true if an object is replaced as a whole when it is out of sync.
+/// Returns true if an object out of sync is replaced as a whole.
 pub(super) fn is_replaced(task: &Task) -> bool {
     task.action == Action::Replace || (task.action == Action::Unchanged && task.options.replace)
 }
@@ -39,8 +39,8 @@ fn write_mode(subject: &Subject<'_>) -> WriteMode {
 
 pub(super) fn apply_request(subject: &Subject<'_>, object: Object, dry_run: bool) -> ApplyRequest {
     let (mode, options) = (write_mode(subject), &subject.task.options);
-    // A dry run must not take over fields. As a result, it reports some fields as remaining that the apply
-    // would remove.
+    // A dry run must not take over fields. It therefore reports some fields as remaining that the apply would
+    // remove.
     let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
     ApplyRequest {
         object,
@@ -62,16 +62,16 @@ pub(super) async fn validate(
     let Task { action, live, .. } = subject.task;
     let answer = if subject.task.is_hook() && live.is_some() && *action == Action::Create {
         // Before an apply creates the hook, it deletes the older object, so that object's immutable fields
-        // don't matter. If the hook's policy keeps the older object, the apply overwrites that object, so the
-        // change to it must be validated.
+        // don't matter. But if the hook's policy keeps the older object, the apply overwrites it, so the
+        // change must be validated.
         recreation_dry_run::dry_run_recreation(cluster, apply_request(subject, object.clone(), true)).await
     } else {
         predict_write(cluster, subject, apply_request(subject, object.clone(), true)).await
     };
     match answer {
         Ok(RecreationPrediction { message, warnings, .. }) => Ok(DryRunResponse { message, warnings }),
-        // This wave creates the object's kind or namespace, so a missing kind or namespace isn't an error
-        // yet. The apply itself reports such errors.
+        // This wave creates the object's kind or namespace, so it may be missing until then. The apply itself
+        // reports such errors.
         Err(error)
             if subject.task.options.dry_run_at_wave
                 && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
@@ -90,8 +90,8 @@ pub(super) struct Prediction {
     pub is_client_side: bool,
 }
 
-/// Predicts the result of applying a manifest. `None` if the server accepts the manifest but doesn't report a
-/// result. Doesn't write to the cluster.
+/// Predicts the result of applying a manifest. Returns `None` if the server accepts the manifest but doesn't
+/// report a result. Doesn't write to the cluster.
 pub(super) async fn predict(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -106,8 +106,8 @@ pub(super) async fn predict(
     }
 }
 
-/// Predicts the result of applying a manifest as if the object didn't exist. `None` if the result can't be
-/// predicted. Doesn't write to the cluster.
+/// Predicts the result of applying a manifest as if the object didn't exist, or returns `None` if it is
+/// unpredictable. Doesn't write to the cluster.
 pub(super) async fn predict_creation(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -119,13 +119,13 @@ pub(super) async fn predict_creation(
 /// Result of writing a manifest.
 pub(super) enum WriteResult {
     Written(Written),
-    /// The old object is being deleted. The manifest can be written once that object no longer exists.
+    /// The old object is being deleted. Once it is gone, the manifest can be written.
     Deleting {
         uid: String,
     },
 }
 
-/// Writes a manifest. Deletes and recreates the existing object if necessary.
+/// Writes a manifest, and recreates the existing object if necessary.
 async fn write_manifest(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -145,14 +145,14 @@ enum OverwriteResult {
         /// server-side apply for the object's kind.
         is_client_side: bool,
     },
-    /// The existing object must be deleted first. Then the manifest must be written in this mode.
+    /// The existing object must be deleted before the manifest is written in this mode.
     NeedsRecreation(ApplyRequest, WriteMode),
 }
 
 /// Overwrites an existing object with a manifest. Returns `NeedsRecreation` for a replacement with `Force`,
 /// which always recreates the object. Also returns `NeedsRecreation` if the server rejects a change to an
 /// object with `Force`, or a new role in a binding. A binding's role is immutable, and `kubectl auth
-/// reconcile` also recreates a binding to change its role.
+/// reconcile` recreates bindings to change it, too.
 async fn overwrite(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -185,11 +185,11 @@ async fn overwrite(
     }
 }
 
-/// Maximum number of attempts to take over fields while other clients are writing to the object.
+/// Maximum number of attempts to take over fields while other clients write to the object.
 const TAKEOVER_ATTEMPTS_MAX: usize = 5;
 
-/// Applies a manifest. If the server doesn't support server-side apply, applies the manifest on the client
-/// side, provided that this is allowed.
+/// Applies a manifest. Falls back to a client-side apply, if allowed, when the server doesn't support
+/// server-side apply.
 async fn apply_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -201,7 +201,7 @@ async fn apply_existing(
     if !falls_back {
         return take_over_and_apply(cluster, subject, request).await.map(done);
     }
-    // If the server would reject the apply, don't take over fields. Otherwise, every retry would take them
+    // Don't take over fields if the server would reject the apply. Otherwise, every retry would take them
     // over again.
     let tries = !request.dry_run && !request.take_over.is_empty();
     let trial = ApplyRequest { dry_run: true, take_over: Vec::new(), ..request.clone() };
@@ -221,10 +221,10 @@ async fn apply_existing(
     Ok(OverwriteResult::Written { written, is_client_side: true })
 }
 
-/// Applies a manifest and takes over fields. Takes over fields only if the object is still the planned object
-/// and still has the application's mark, because both may have changed since the plan was made. After a crash
-/// between the two writes, a retry finds no fields left to take over, and its apply removes the fields that
-/// aren't in the manifest.
+/// Applies a manifest and takes over fields. Takes over fields only if the object is still the planned one
+/// and has the application's mark. Both may have changed since the plan was made. After a crash between the
+/// two writes, a retry finds no fields left to take over. Its apply then removes the fields that aren't in
+/// the manifest.
 async fn take_over_and_apply(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -255,8 +255,8 @@ async fn take_over_and_apply(
     Err(lost.unwrap_or_else(changed))
 }
 
-/// Predicts the result of [`overwrite`] without changing the object. If the object must be recreated, sends
-/// dry runs of both the creation and the deletion.
+/// Predicts the result of [`overwrite`] without changing the object. For a recreation, sends dry runs of both
+/// the creation and the deletion.
 async fn predict_write(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -286,8 +286,8 @@ async fn changes_role(cluster: &dyn Cluster, manifest: &Object) -> Result<bool, 
     Ok(live.is_some_and(|live| role_bindings::changes_role(manifest, &live)))
 }
 
-/// Deletes the existing object and writes the manifest, or returns the old object if it still exists. Never
-/// deletes the object if the server would then reject the manifest.
+/// Deletes the existing object and writes the manifest, or returns the old object while it still exists.
+/// Never deletes the object if the server would then reject the manifest.
 async fn recreate(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -296,8 +296,7 @@ async fn recreate(
 ) -> Result<WriteResult, ClusterError> {
     let planned = subject.task.live.as_ref().map(|live| live.uid.as_str());
     let found = read_object(cluster, subject).await?;
-    // This operation may have created a newer object, either before a crash or in a call that was reported as
-    // failed.
+    // This operation may have created a newer object, before a crash or in a call reported as failed.
     let is_to_go = |found: &Object| !subject.is_repeated || planned == Some(found.uid());
     if let Some(found) = found.filter(is_to_go) {
         let uid = found.uid().to_owned();
@@ -306,7 +305,7 @@ async fn recreate(
             operation: Some(subject.operation),
             ..DeleteRequest::for_object(&found)
         };
-        // Don't request a deletion that is already in progress.
+        // Don't request a deletion that is in progress.
         let left = if found.is_deleting() {
             Ok(DeleteResult::Deleting)
         } else {
@@ -357,7 +356,7 @@ pub(super) async fn write_and_answer(
     let manifest = request.object.clone();
     let written = match write_manifest(cluster, subject, request).await {
         Ok(WriteResult::Deleting { uid }) => return Answer::Cleared(Ok(ClearingResult::Deleting { uid })),
-        // The object is being deleted, and will take the changes just written with it.
+        // The object is being deleted, and takes the changes just written with it.
         Ok(WriteResult::Written(written)) if written.object.is_deleting() && !subject.task.is_hook() => {
             return deletion_answer(&written.object);
         }
@@ -367,8 +366,8 @@ pub(super) async fn write_and_answer(
     Answer::Applied(convert_write_result(cluster, subject, written).await.map(Box::new))
 }
 
-/// Returns the task's result if the existing object already determines it, because the object was created
-/// before a crash or is being deleted.
+/// Returns the task's result if the existing object already determines it: the object was created before a
+/// crash or is being deleted.
 async fn answer_from_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -381,14 +380,14 @@ async fn answer_from_existing(
     {
         return Err(CallError::permanent(reason));
     }
-    // Don't write to an object that is being deleted, because the changes would be lost.
+    // Don't write to an object being deleted: the changes would be lost.
     if options.already_deleting
         && let Some(found) = find_object(cluster, subject).await?.filter(Object::is_deleting)
     {
         return Ok(Some(deletion_answer(&found)));
     }
     let is_creation = *action == Action::Create && options.replace;
-    // The object didn't exist when the plan was made, so this operation must have created it.
+    // The object didn't exist at planning time, so this operation must have created it.
     if subject.is_repeated
         && is_creation
         && let Some(found) = find_object(cluster, subject).await?
@@ -401,7 +400,7 @@ async fn answer_from_existing(
 }
 
 /// Handles a required object that another client is deleting. As with its own deletions, the operation waits
-/// until it is gone and then creates it again.
+/// until the object is gone and then recreates it.
 fn deletion_answer(found: &Object) -> Answer {
     Answer::Cleared(Ok(ClearingResult::Deleting { uid: found.uid().to_owned() }))
 }
@@ -435,7 +434,7 @@ pub(super) async fn convert_write_result(
     }
 }
 
-/// Deletes the object with this UID if it hasn't changed since the plan was made, or is still part of the
+/// Deletes the object with this UID if it hasn't changed since the plan was made, or still belongs to the
 /// application and must be pruned.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
@@ -443,16 +442,16 @@ pub(super) async fn prune(
     uid: &str,
 ) -> Result<PruneResult, CallError> {
     let Task { live, options, .. } = subject.task;
-    // An object that still has the planned version isn't being deleted, so it doesn't have to be read first.
+    // An object at the planned version isn't being deleted, so it needn't be read first.
     let planned = live.as_ref().map(|live| live.resource_version.as_str());
     let known = planned.filter(|_| !(subject.is_repeated || options.already_deleting));
     let keeps = |live: &Object| prune_refusal_reason(subject.request, live);
     delete_unless_kept(cluster, subject, uid, (known, &keeps)).await
 }
 
-/// Deletes the object with this UID unless its deletion is already in progress. `known` is the version of the
-/// object before any deletion. If `known` is empty, any version is deleted; if it is `None`, the object is
-/// read first. Returns `Ok(true)` if the object no longer exists or another object has its name.
+/// Deletes the object with this UID, unless its deletion is in progress. `known` is the object's version
+/// before any deletion. With an empty version, any version is deleted; with `None`, the object is read first.
+/// Returns `Ok(true)` if the object is gone or another object has its name.
 pub(super) async fn delete_object(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -463,25 +462,25 @@ pub(super) async fn delete_object(
 }
 
 /// Maximum number of deletion attempts with a version precondition. The last attempt goes without, so that
-/// other clients can't prevent the deletion by constantly writing.
+/// other clients can't prevent the deletion by writing constantly.
 const CONDITIONAL_DELETES_MAX: usize = 3;
 
-/// State of an object that must be deleted.
+/// State of an object to delete.
 enum DeletionState {
-    /// The object no longer exists, or another object has its name.
+    /// The object is gone, or another object has its name.
     Gone,
     /// The object is being deleted.
     Deleting,
     /// The object must not be deleted, for this reason.
     Protected(&'static str),
-    /// The object exists and isn't being deleted, as of this version. The version is empty if the object
-    /// can't be read.
+    /// The object exists at this version and isn't being deleted. The version is empty if the object can't be
+    /// read.
     Present(String),
 }
 
 type KeepCheck<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
 
-/// Deletes the object with this UID. Checks each observed version of the object to see if it must be kept.
+/// Deletes the object with this UID. Checks for each observed version whether the object must be kept.
 async fn delete_unless_kept(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -521,8 +520,8 @@ async fn delete_unless_kept(
             Ok(DeleteResult::Gone) => break,
             Ok(DeleteResult::Deleting) => return Ok(PruneResult::DeletionStarted),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
-            // The object has changed in the meantime, possibly because its deletion has started, or its name
-            // has been taken by another object. Read it again.
+            // The object has changed in the meantime, possibly because its deletion has started, or another
+            // object has taken its name. Read it again.
             Err(error) if error.kind == ErrorKind::Conflict && tries <= CONDITIONAL_DELETES_MAX => {
                 state = read_deletion_state(cluster, subject, uid, keeps).await?;
             }

@@ -10,19 +10,19 @@ use tidegate_planner::role_bindings::is_role_binding;
 use super::call_errors::call_error;
 
 /// Adds the user's missing rights to a plan, if the cluster reports them. They block the operation unless it
-/// starts without a dry run, because it can then create some of the rights itself. `writer` is set if the
-/// writes are made as another user.
+/// starts without a dry run: it may then create some of the rights itself. `writer` is set if writes are made
+/// as another user.
 pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, writer: &str, plan: &mut Plan) {
     let needed = collect_rights(&plan.tasks, required_verbs);
     if needed.is_empty() {
         return;
     }
-    // If the cluster isn't responding now, the next call will report the error.
+    // If the cluster isn't responding, the next call reports the error.
     let mut missing = cluster.missing_rights(&needed).await.unwrap_or_default();
     if missing.is_empty() {
         return;
     }
-    // List them all, so that the administrator only has to grant rights once.
+    // List them all, so that the administrator has to grant rights only once.
     let useful = &collect_rights(&plan.tasks, optional_verbs) - &needed;
     missing.extend(cluster.missing_rights(&useful).await.unwrap_or_default());
     let missing = describe_missing_rights(missing, writer);
@@ -41,8 +41,8 @@ pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, wr
     });
 }
 
-/// Returns the rights for all tasks whose kind and namespace exist. If the operation creates a kind or
-/// namespace, it may also create the rights for it.
+/// Returns the rights for all tasks with an existing kind and namespace. An operation that creates a kind or
+/// namespace may also create the rights for it.
 fn collect_rights(tasks: &[Task], verbs: impl Fn(&Task) -> Vec<&'static str>) -> BTreeSet<Right> {
     let runs_elsewhere = |task: &&Task| task.hook.as_ref().is_some_and(|hook| hook.runner.is_some());
     let ours = tasks.iter().filter(|task| !(task.options.dry_run_at_wave || runs_elsewhere(task)));
@@ -72,8 +72,8 @@ fn required_verbs(task: &Task) -> Vec<&'static str> {
         (Action::Prune, _) => &["delete"],
         (Action::PruneSkipped | Action::Unchanged, _) => &[],
     };
-    // A hook is read before its finalizer is removed. The hook may also be deleted because of its policy, for
-    // another attempt, on termination or on a timeout, which isn't known in advance.
+    // A hook is read before its finalizer is removed. Its policy, another attempt, a termination or a timeout
+    // may also delete the hook, which isn't known in advance.
     let hooks: &[_] = if task.is_hook() { &["create", "delete", "get", "patch"] } else { &[] };
     [writes, hooks].concat()
 }
@@ -88,21 +88,20 @@ fn optional_verbs(task: &Task) -> Vec<&'static str> {
     sees.chain(recreates).collect()
 }
 
-/// Converts an error from reading the cluster during planning. If the read is forbidden, adds all other
-/// missing rights. `tasks` are the tasks that a plan for an empty cluster would have.
+/// Converts an error from reading the cluster during planning. For a forbidden read, adds all other missing
+/// rights. `tasks` are the tasks of a plan for an empty cluster.
 pub(super) async fn forbidden_read_error(
     cluster: &dyn Cluster,
     tasks: &[Task],
     error: &ClusterError,
 ) -> CallError {
     let mut failure = call_error(error);
-    // The plan for an empty cluster only creates objects, so add the verb for changing existing objects.
+    // The plan for an empty cluster only creates objects, so add the verb for changing them.
     let changes = |task: &Task| if task.options.replace { "update" } else { "patch" };
     let verbs = |task: &Task| [required_verbs(task), optional_verbs(task), vec![changes(task)]].concat();
     let missing = cluster.missing_rights(&collect_rights(tasks, verbs)).await.unwrap_or_default();
     if missing.iter().any(|right| failure.message.contains(&right.resource)) {
-        // Report only the set of missing rights, which doesn't depend on the call that happened to be refused
-        // first.
+        // Report only the set of missing rights, which doesn't depend on the call that was refused first.
         failure.message = format!("forbidden: missing permissions: {}", format_rights(&missing));
     } else if !missing.is_empty() {
         failure.message = format!("{}; missing permissions: {}", failure.message, format_rights(&missing));
@@ -110,7 +109,7 @@ pub(super) async fn forbidden_read_error(
     failure
 }
 
-/// Describes the missing rights, mentioning the user if the writes are made as another user.
+/// Describes the missing rights, and names the user if writes are made as another user.
 fn describe_missing_rights(missing: BTreeSet<MissingRight>, writer: &str) -> String {
     if writer.is_empty() {
         return format_rights(&missing);
@@ -121,7 +120,7 @@ fn describe_missing_rights(missing: BTreeSet<MissingRight>, writer: &str) -> Str
     own.into_iter().chain(of_writer).collect::<Vec<_>>().join("; ")
 }
 
-/// Formats rights as text, such as `get, patch configmaps in namespace shop; create namespaces`.
+/// Formats rights, such as `get, patch configmaps in namespace shop; create namespaces`.
 pub(crate) fn format_rights(missing: &BTreeSet<MissingRight>) -> String {
     let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for MissingRight { namespace, resource, verb } in missing {

@@ -1,9 +1,9 @@
-//! Stored plans, which are executed later: exactly as stored, or not at all.
+//! Stored plans, executed later exactly as stored, or not at all.
 //!
 //! A stored plan contains the request, the manifests as read, the plan, the manifests as written, and the
 //! observed objects in the cluster. The hash covers all of them, so approving a hash approves every byte of
-//! the plan. Before executing the plan, the operation reads the cluster and makes a new plan with the
-//! original timestamp, which must be equal to the stored plan.
+//! the plan. Before executing it, the operation reads the cluster and makes a new plan with the original
+//! timestamp, which must equal the stored plan.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::planning::{PlanError, mask_plan, prepare_with_live};
 use super::predicted_rejections::predict_rejections;
 use super::targets::Targets;
 
-/// Format version of stored plans. Documents with any other version are rejected.
+/// Format version of stored plans. Other versions are rejected.
 const FORMAT_VERSION: u32 = 1;
 
 /// A plan with all its inputs.
@@ -31,7 +31,7 @@ const FORMAT_VERSION: u32 = 1;
 pub struct StoredPlan {
     /// Format version of this document.
     format: u32,
-    /// Time of creation, which also determines the generated hook names.
+    /// Creation time, which also determines the generated hook names.
     pub made_at: Timestamp,
     /// The request.
     pub request: SyncRequest,
@@ -45,13 +45,13 @@ pub struct StoredPlan {
     pub sights: Vec<StoredObservation>,
 }
 
-/// Error returned when a document isn't a valid stored plan.
+/// Error for a document that isn't a valid stored plan.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPlan {
     /// The document isn't JSON with the expected structure.
     #[error("the file is not a stored plan: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// The document was written by another version of this program.
+    /// Another version of this program wrote the document.
     #[error(
         "the plan has format {found}, but this version reads format {FORMAT_VERSION}; create the plan again \
          with this version"
@@ -71,12 +71,12 @@ pub enum InvalidPlan {
         /// Hash computed from the content.
         found: Digest,
     },
-    /// The plan refers to content that is missing.
+    /// The plan refers to missing content.
     #[error("the plan is damaged: a task refers to manifest {0}, which is missing; create the plan again")]
     Damaged(usize),
 }
 
-/// The file: a hash, and the content that it covers.
+/// The file: a hash, and the content it covers.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredPlanDocument<P> {
@@ -85,8 +85,8 @@ struct StoredPlanDocument<P> {
 }
 
 impl StoredPlan {
-    /// Creates a plan for a cluster. Returns the plan with all its inputs, and a version for display in which
-    /// all Secret values are masked. Doesn't write to the cluster.
+    /// Creates a plan for a cluster. Returns the plan with all its inputs, and a version for display with all
+    /// Secret values masked. Doesn't write to the cluster.
     pub async fn create(
         cluster: &dyn Cluster,
         request: SyncRequest,
@@ -128,14 +128,14 @@ impl StoredPlan {
     }
 
     /// Returns the changes that the plan would make to its objects in the current cluster, in the plan's
-    /// order. Omits hooks and unchanged objects. Doesn't write to the cluster, and masks all Secret values.
+    /// order. Omits hooks and unchanged objects, and masks all Secret values. Doesn't write to the cluster.
     pub async fn differences(
         &self,
         cluster: &dyn Cluster,
         inventory: Option<&ApplicationInventory>,
     ) -> Result<Vec<ObjectDifference>, CallError> {
         let asked = (ComparisonPurpose::Sync, &self.request);
-        // Use the creation time of the plan, because generated names depend on it.
+        // Use the plan's creation time: generated names depend on it.
         let comparing = diff::diff(cluster, asked, self.targets.clone(), self.made_at, inventory);
         let Differences { objects, .. } = comparing.await?;
         let tasks = self.plan.tasks.iter().filter(|task| !task.is_hook());
@@ -151,7 +151,7 @@ impl StoredPlan {
         Ok(objects.into_iter().filter_map(planned).collect())
     }
 
-    /// Serializes the plan as the content of a file.
+    /// Serializes the plan to the content of a file.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut text =
             serde_json::to_vec_pretty(&StoredPlanDocument { hash: self.hash().to_string(), plan: self })?;
@@ -159,7 +159,7 @@ impl StoredPlan {
         Ok(text)
     }
 
-    /// Parses a document. Returns an error if the document was modified after its creation.
+    /// Parses a document. Returns an error if it was modified after its creation.
     pub fn from_json(text: &[u8]) -> Result<Self, InvalidPlan> {
         #[derive(Deserialize)]
         struct FormatProbe {

@@ -1,4 +1,4 @@
-//! The subject of a command for one task, and helper functions for all effects.
+//! The subject of a command for one task, and helpers for all effects.
 
 use std::sync::Arc;
 
@@ -11,31 +11,29 @@ use tidegate_model::{
 
 use crate::health_evaluation;
 
-/// Subject of a command for one task. Contains all inputs of an effect except the cluster.
+/// Subject of a command for one task: all inputs of an effect except the cluster.
 pub struct Subject<'a> {
-    /// Operation that issued the command. Its ID is used to mark hooks, and appears in the cluster's audit
-    /// log.
+    /// Operation that issued the command. Its ID marks hooks, and appears in the cluster's audit log.
     pub operation: OperationId,
     /// The operation's request, whose options also apply to this task.
     pub request: &'a SyncRequest,
-    /// Attempt in which the command is executed.
+    /// Current attempt of the operation.
     pub attempt: u32,
-    /// UID of a hook object from an earlier attempt, or from an earlier run of the hook in this attempt. It
-    /// isn't mistaken for this hook.
+    /// UID of a hook object from an earlier attempt, or from an earlier run in this attempt, so that it isn't
+    /// mistaken for this hook.
     pub leftover: Option<&'a str>,
     /// Task in the plan.
     pub task: &'a Task,
     /// Manifest, for commands that write one.
     pub manifest: Option<&'a PackedObject>,
-    /// True if the command may already have been executed. Effects then check the cluster first.
+    /// True if the command may have been executed before. Effects then check the cluster first.
     pub is_repeated: bool,
-    /// Current time for observations.
+    /// Current time, for observations.
     pub now: Timestamp,
-    /// Rules by which observations are evaluated.
+    /// Rules for evaluating observations.
     pub health: &'a HealthRules,
 }
 
-/// Returns a copy of the manifest.
 pub(super) fn copy_manifest(subject: &Subject<'_>) -> Result<Object, CallError> {
     subject.manifest.map(|packed| Arc::unwrap_or_clone(packed.unpack())).ok_or_else(|| {
         CallError::permanent(format!(
@@ -67,7 +65,7 @@ pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, messa
 }
 
 /// Returns the propagation policy for deleting owned objects: the policy requested for the application's
-/// deletion, or `PrunePropagationPolicy` by default. A deletion that leaves the objects in place deletes only
+/// deletion, or else `PrunePropagationPolicy`. A deletion that leaves the objects in place deletes only
 /// hooks.
 pub(super) fn deletion_propagation(request: &SyncRequest) -> Propagation {
     match request.deletion {

@@ -1,4 +1,4 @@
-//! Findings about kinds that couldn't be searched for objects of the application.
+//! Findings about kinds that couldn't be searched for the application's objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub(super) fn report_unsearched_kinds(
     if blind.is_empty() {
         return;
     }
-    // Unless permissions are missing, a failed search may succeed later.
+    // A failed search may succeed later, unless permissions are missing.
     let is_final = blind.iter().all(|one| !one.missing_rights.is_empty());
     let (severity, meaning) = match (deletes, is_known && is_final) {
         (true, false) => {
@@ -63,7 +63,7 @@ fn describe_causes(blind: &[&IncompleteSearch]) -> String {
     let rights =
         (!missing.is_empty()).then(|| format!("missing permissions: {}", rights::format_rights(&missing)));
     let failed = blind.iter().filter(|one| one.missing_rights.is_empty());
-    // Report each error once, because many kinds may fail for the same reason.
+    // Report each error once: many kinds may fail for the same reason.
     let failed: BTreeMap<&str, &GroupKind> = failed.map(|one| (one.message.as_str(), &one.kind)).collect();
     let failed = failed.into_iter().map(|(message, kind)| format!("{kind}: {message}"));
     rights.into_iter().chain(failed.take(1)).collect::<Vec<_>>().join("; ")

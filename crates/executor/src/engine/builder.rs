@@ -27,7 +27,7 @@ use crate::log::{Log, LogFailure};
 use crate::output::OutputLimits;
 
 /// Maximum number of operations that keep their manifests in memory while waiting for their plan. All others
-/// read them from the log again.
+/// reread them from the log.
 const SUBMITTED_IN_MEMORY_MAX: usize = 16;
 
 /// Builder for an engine.
@@ -46,7 +46,7 @@ pub struct EngineBuilder {
     compaction: Option<Compaction>,
 }
 
-/// Registers an extension. Stores the first duplicate name, which [`EngineBuilder::start`] reports.
+/// Registers an extension. Stores the first duplicate name, for [`EngineBuilder::start`] to report.
 fn register_extension<T>(
     map: &mut BTreeMap<String, ActorRef<T>>,
     taken: &mut Option<EngineError>,
@@ -120,9 +120,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers a gate for `tidegate.dev/gate: <name>`. `approval`, `soak:` and `concurrency:` are built in,
-    /// so registering one of them fails at start ([`EngineError::BuiltInGate`]). `window:` is read from the
-    /// file of sync windows.
+    /// Registers a gate for `tidegate.dev/gate: <name>`. `approval`, `soak:` and `concurrency:` are built in;
+    /// registering one of them fails at start ([`EngineError::BuiltInGate`]). `window:` is read from the file
+    /// of sync windows.
     #[must_use]
     pub fn gate(mut self, name: impl Into<String>, gate: ActorRef<GateRequest>) -> Self {
         let name = name.into();
@@ -160,11 +160,11 @@ impl EngineBuilder {
         self
     }
 
-    /// Adds a notifier, which receives every event recorded after the start of the engine, in order within
-    /// each operation.
+    /// Adds a notifier. It receives every event recorded after the engine starts, in order within each
+    /// operation.
     ///
-    /// It misses earlier events that were recorded but not delivered because the process crashed. Use
-    /// [`EngineBuilder::notifier_after`] to receive those as well.
+    /// It misses events that were recorded but not delivered before a crash. Use
+    /// [`EngineBuilder::notifier_after`] to receive those too.
     #[must_use]
     pub fn notifier(mut self, notifier: ActorRef<Event>) -> Self {
         self.notifiers.push((notifier, None));
@@ -173,24 +173,25 @@ impl EngineBuilder {
 
     /// Adds a notifier that has already received events from an earlier process. It receives all others,
     /// starting with those in the log. A notifier that stores the [`EventCursor`] as durably as its own
-    /// results receives each event at least once, even across crashes. Events that have been compacted in the
-    /// meantime are logged as a warning.
+    /// results receives each event at least once, even across crashes. Events compacted in the meantime are
+    /// logged as a warning.
     #[must_use]
     pub fn notifier_after(mut self, notifier: ActorRef<Event>, seen: EventCursor) -> Self {
         self.notifiers.push((notifier, Some(seen)));
         self
     }
 
-    /// Compacts the log at this interval, according to the retention policy. The interval is at least one
-    /// second. Meant for long-running programs. [default: compact only when [`Engine::compact`] is called]
+    /// Compacts the log at this interval, at least one second, according to the retention policy. Meant for
+    /// long-running programs. [default: compact only when [`Engine::compact`] is called]
     #[must_use]
     pub fn compact_every(mut self, every: Duration, keep: Retention) -> Self {
         self.compaction = Some(Compaction { interval: every.max(Duration::from_secs(1)), retention: keep });
         self
     }
 
-    /// Links the engine to one of the caller's supervisors. It is notified when the engine stops, and the
-    /// engine stops when it does. All of the engine's actors are linked to the engine's own supervisor.
+    /// Links the engine to one of the caller's supervisors. That supervisor is notified when the engine
+    /// stops, and the engine stops with it. All of the engine's actors are linked to the engine's own
+    /// supervisor.
     #[must_use]
     pub fn supervised_by(mut self, supervisor: ActorCell) -> Self {
         self.supervisor = Some(supervisor);
@@ -228,7 +229,7 @@ impl EngineBuilder {
         });
         let mut notifying = Vec::new();
         for (notifier, seen) in self.notifiers {
-            // No operation is running yet, so the notifiers can't miss an event before they start listening.
+            // No operation is running yet, so the notifiers can't miss an event before they listen.
             let events = match seen {
                 Some(seen) => EventStream::for_all(&shared.log, &shared.broadcaster, seen),
                 None => EventStream::from_now(&shared.log, &shared.broadcaster).await?,

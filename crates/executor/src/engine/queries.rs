@@ -20,23 +20,23 @@ use crate::output::{HookOutput, RunningHooks, RunningHooksSource, follow_operati
 use crate::summary::Summary;
 
 impl Engine {
-    /// Returns the operations that this engine is currently running.
+    /// Returns the operations running in this engine.
     pub async fn running_operations(&self) -> Result<BTreeSet<OperationId>, EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::ListRunning { reply }).await
     }
 
-    /// Returns the number of entries about operations in this engine's memory. Finished operations are
-    /// included only if they are recent.
+    /// Returns the number of in-memory entries about operations. Of the finished operations, only recent ones
+    /// are included.
     pub async fn entries_in_memory(&self) -> Result<usize, EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::Entries { reply }).await
     }
 
-    /// Returns the status of an operation, whether or not it is running.
+    /// Returns the status of an operation, running or not.
     pub async fn inspect(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
         let ask = || self.call_supervisor(|reply| SupervisorMessage::Inspect { operation, reply });
         let mut answer = ask().await;
         if let Err(EngineError::Restarted { .. }) = answer {
-            // Query again, because the operation may have finished before it received the query.
+            // Query again: the operation may have finished before it received the query.
             answer = ask().await;
         }
         match answer {
@@ -82,16 +82,15 @@ impl Engine {
         Ok((driver.state().clone(), events))
     }
 
-    /// Compacts the log according to a retention policy. Can safely be called while operations are running.
+    /// Compacts the log according to a retention policy. Safe to call while operations are running.
     pub async fn compact(&self, keep: Retention) -> Result<CompactionResult, EngineError> {
         let now = self.shared.clock.now();
         Ok(run_blocking(&self.shared.log, move |log| log.compact(&keep, now)).await?)
     }
 
-    /// Returns an operation's events after the given sequence number (0 for all events): first the events in
-    /// the log, then live events, without gaps or repetitions. The stream ends with the operation, which
-    /// doesn't have to be running. Events that are missing because they were compacted are reported on the
-    /// stream.
+    /// Returns an operation's events after a sequence number (0 for all events): first the events in the log,
+    /// then live events, without gaps or repetitions. The stream ends with the operation, which doesn't have
+    /// to be running. Events lost to a compaction are reported on the stream.
     pub async fn events(&self, operation: OperationId, after: u64) -> Result<EventStream, EngineError> {
         let events = EventStream::for_operation(&self.shared.log, &self.shared.broadcaster, operation, after);
         let is_known = || {
@@ -110,10 +109,10 @@ impl Engine {
 
     /// Returns the live output of a running operation's hooks, if the cluster serves logs. Starts with the
     /// last lines of the current hooks, followed by all new lines, including those of later hooks. Reading
-    /// the output doesn't affect the operation, and lines aren't recorded. A slow reader loses lines, and
-    /// learns how many.
+    /// doesn't affect the operation, and lines aren't recorded. A slow reader loses lines, and learns how
+    /// many.
     ///
-    /// Returns [`EngineError::NotRunning`] if the operation isn't running, and
+    /// Fails with [`EngineError::NotRunning`] if the operation isn't running, and with
     /// [`EngineError::AlreadyFinished`] if it has finished.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, EngineError> {
         // Subscribe before the first query, so that no hook is missed.
@@ -141,8 +140,8 @@ impl Engine {
     }
 
     /// Returns the events of all operations after the position `seen`: first the events in the log, then live
-    /// events, without gaps or repetitions, in order within each operation. The stream ends when the engine
-    /// has stopped. To receive only live events, start from [`Engine::log_end`].
+    /// events, without gaps or repetitions. Events are in order within each operation. The stream ends when
+    /// the engine stops. For live events only, start from [`Engine::log_end`].
     pub fn all_events(&self, seen: EventCursor) -> EventStream {
         EventStream::for_all(&self.shared.log, &self.shared.broadcaster, seen)
     }
@@ -158,7 +157,7 @@ impl Engine {
     }
 }
 
-/// Queries the running hooks of an operation.
+/// Query for the running hooks of an operation.
 struct RunningHooksQuery {
     engine: Engine,
     operation: OperationId,

@@ -18,8 +18,7 @@ impl Engine {
     }
 
     /// Ends a running operation in favor of another sync of its application, at a safe point where no hook
-    /// has to be stopped. The request is rejected if that isn't possible. Returns once the request is
-    /// durable.
+    /// has to be stopped. Rejects the request if that isn't possible. Returns once the request is durable.
     pub async fn supersede(
         &self,
         operation: OperationId,
@@ -39,14 +38,13 @@ impl Engine {
         self.send_request(operation, Input::Unpause { by: by.to_owned() }).await
     }
 
-    /// Confirms the prunes of an operation that is waiting for confirmation. Returns once the request is
-    /// durable.
+    /// Confirms the prunes of an operation waiting for confirmation. Returns once the request is durable.
     pub async fn confirm_prune(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
         self.send_request(operation, Input::ConfirmPrune { by: by.to_owned() }).await
     }
 
-    /// Approves a wave that is blocked by the `approval` gate. `wave` is its number in the plan, starting at
-    /// 1; by default, the wave that is waiting for approval. Returns once the approval is durable.
+    /// Approves a wave blocked by the `approval` gate. `wave` is its number in the plan, starting at 1; by
+    /// default, the wave waiting for approval. Returns once the approval is durable.
     pub async fn approve(
         &self,
         operation: OperationId,

@@ -7,18 +7,18 @@ use tidegate_lifecycle::operation::{Event, EventKind};
 use tidegate_model::OperationId;
 use tokio::sync::broadcast;
 
-/// Number of batches that a slow listener may lag behind before it has to read the log instead.
+/// Number of batches that a slow listener may fall behind before it must read the log.
 const CHANNEL_CAPACITY: usize = 256;
-/// Number of batches that a slow listener to a single operation may lag behind. There may be thousands of
-/// them, and each buffer takes memory.
+/// Number of batches that a slow listener to a single operation may fall behind. There may be thousands of
+/// such listeners, and each buffer takes memory.
 const OPERATION_CHANNEL_CAPACITY: usize = 16;
-/// Number of operations with listeners above which unused channels are removed.
+/// Number of operations with listeners that triggers the removal of unused channels.
 const CHANNEL_CLEANUP_THRESHOLD: usize = 256;
 
 /// Events from one batch of records.
 pub(crate) struct EventBatch {
     pub operation: OperationId,
-    /// Number of the last record before the batch. A listener that hasn't seen this record has missed events.
+    /// Number of the last record before the batch. A listener that hasn't seen it has missed events.
     pub after: u64,
     /// Number of the last record in the batch.
     pub last: u64,
@@ -28,12 +28,12 @@ pub(crate) struct EventBatch {
 /// Broadcasts durable events to all listeners.
 pub(crate) struct EventBroadcaster(Mutex<Option<Channels>>);
 
-/// Channels of the listeners. Each operation has its own, so that thousands of listeners can each follow one
-/// operation and wake up only for its events.
+/// Channels of the listeners, one per operation, so that thousands of listeners can each follow one operation
+/// and wake up only for its events.
 struct Channels {
     all: broadcast::Sender<Arc<EventBatch>>,
     by_operation: HashMap<OperationId, broadcast::Sender<Arc<EventBatch>>>,
-    /// Number of operations above which unused channels are removed.
+    /// Number of operations that triggers the removal of unused channels.
     cleanup_threshold: usize,
 }
 
@@ -51,7 +51,7 @@ impl EventBroadcaster {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Broadcasts a batch. Succeeds even if there are no listeners.
+    /// Broadcasts a batch. Succeeds even without listeners.
     pub fn broadcast(&self, batch: EventBatch) {
         batch.events.iter().for_each(trace_event);
         let mut listeners = self.lock_channels();
@@ -64,7 +64,7 @@ impl EventBroadcaster {
         let _ = all.send(batch);
     }
 
-    /// Subscribes to all batches from now on. If the broadcaster is closed, the receiver gets no batches.
+    /// Subscribes to all batches from now on. After the broadcaster is closed, the receiver gets none.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<EventBatch>> {
         match &*self.lock_channels() {
             Some(listeners) => listeners.all.subscribe(),
@@ -72,8 +72,8 @@ impl EventBroadcaster {
         }
     }
 
-    /// Subscribes to the batches of one operation from now on. If the broadcaster is closed, the receiver
-    /// gets no batches.
+    /// Subscribes to the batches of one operation from now on. After the broadcaster is closed, the receiver
+    /// gets none.
     pub fn subscribe_to(&self, operation: OperationId) -> broadcast::Receiver<Arc<EventBatch>> {
         let mut listeners = self.lock_channels();
         let Some(Channels { by_operation, cleanup_threshold, .. }) = &mut *listeners else {

@@ -4,14 +4,14 @@ use tidegate_lifecycle::operation::{Event, EventEmitter, EventKind, OperationEve
 use tidegate_model::OperationId;
 use tidegate_oplog::{History, LogError, OperationLog, TypedLog as _};
 
-/// Reason why events can't be delivered.
+/// Reason for a gap in the events.
 #[derive(Debug, thiserror::Error)]
 pub enum EventGap {
-    /// The oldest records of an open operation were compacted. The stream continues with the first that
-    /// remains.
+    /// The oldest records of an open operation were compacted. The stream continues with the first remaining
+    /// one.
     #[error("operation {operation}: events after number {after} and before {first} are no longer stored")]
     Compacted {
-        /// Id of the requested operation.
+        /// ID of the requested operation.
         operation: OperationId,
         /// Requested start: all events after this record number.
         after: u64,
@@ -24,7 +24,7 @@ pub enum EventGap {
          {operation}` has its result"
     )]
     Removed {
-        /// Id of the requested operation.
+        /// ID of the requested operation.
         operation: OperationId,
         /// Requested start: all events after this record number.
         after: u64,
@@ -35,7 +35,7 @@ pub enum EventGap {
          of the log was lost, or this is a different log"
     )]
     Ahead {
-        /// Id of the requested operation.
+        /// ID of the requested operation.
         operation: OperationId,
         /// Requested start: all events after this record number.
         after: u64,
@@ -47,7 +47,7 @@ pub enum EventGap {
     Log(#[from] LogError),
 }
 
-/// Logged events of an operation after a given record.
+/// Logged events of an operation after a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     /// The available events, in order.
@@ -60,7 +60,7 @@ pub struct Replay {
     pub is_over: bool,
 }
 
-/// Reason why events are unavailable.
+/// Reason for unavailable events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingEvents {
     /// Older records were compacted.
@@ -75,8 +75,7 @@ pub enum MissingEvents {
 }
 
 impl Replay {
-    /// Returns the gap in an operation's events for a listener that requested the events after a given record
-    /// number.
+    /// Returns the gap for a listener that requested the events after record number `after`, if any.
     pub fn event_gap(&self, operation: OperationId, after: u64) -> Option<EventGap> {
         Some(match self.missing? {
             MissingEvents::Compacted { first } => EventGap::Compacted { operation, after, first },
@@ -86,7 +85,7 @@ impl Replay {
     }
 }
 
-/// Returns the logged events of an operation after record number `after` (0 for all events). `None` if the
+/// Returns the logged events of an operation after record number `after` (0 for all events), or `None` if the
 /// log doesn't contain the operation.
 pub fn replay(
     log: &(impl OperationLog + ?Sized),
@@ -124,8 +123,7 @@ pub fn replay(
     Ok(Some(Replay { events, last, missing, is_over }))
 }
 
-/// Creates the event emitter for the given records. Starts from a snapshot if the first records were
-/// compacted.
+/// Creates the event emitter for these records. Starts from a snapshot if the first records were compacted.
 fn restore_emitter(
     log: &(impl OperationLog + ?Sized),
     operation: OperationId,

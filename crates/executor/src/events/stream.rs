@@ -14,11 +14,11 @@ use super::replay::{EventGap, replay};
 use crate::log::Log;
 use crate::log::run_blocking;
 
-/// Number of operations in a cursor above which the cursor drops operations that were removed from the log.
+/// Number of operations in a cursor that triggers the removal of operations that aren't in the log anymore.
 const CURSOR_CLEANUP_THRESHOLD: usize = 4096;
 
-/// Position in the events of all operations: for each operation, the number of the last record seen.
-/// Consumers must store it as durably as their own results.
+/// Position in the events of all operations: the number of the last record seen for each. Consumers must
+/// store it as durably as their own results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventCursor(BTreeMap<OperationId, u64>);
@@ -29,13 +29,13 @@ impl EventCursor {
         self.advance(event.operation, event.sequence);
     }
 
-    /// Marks all events of an operation up to `sequence` as seen. Never moves backwards.
+    /// Marks all events of an operation up to `sequence` as seen. Never moves backward.
     pub fn advance(&mut self, operation: OperationId, sequence: u64) {
         let seen = self.0.entry(operation).or_default();
         *seen = sequence.max(*seen);
     }
 
-    /// Removes operations that are no longer in the log, for which no more events will follow.
+    /// Removes operations that have left the log, because no more events will follow.
     #[must_use]
     pub fn retain_logged(mut self, recorded: &Self) -> Self {
         self.0.retain(|operation, _| recorded.0.contains_key(operation));
@@ -61,24 +61,24 @@ enum OperationFilter {
     All,
 }
 
-/// Events of one operation or of all operations. Each event after the starting position is delivered once, in
-/// order within each operation. Unavailable events are reported. A slow reader falls back to the log, so it
-/// neither loses events nor delays others.
+/// Events of one operation or of all. Each event after the starting position is delivered once, in order
+/// within each operation. Unavailable events are reported. A slow reader falls back to the log, so it neither
+/// loses events nor delays others.
 pub struct EventStream {
     filter: OperationFilter,
     log: Log,
     live: broadcast::Receiver<Arc<EventBatch>>,
-    /// Position up to which events have been delivered or are ready.
+    /// Position of the last event delivered or ready.
     cursor: EventCursor,
     ready: VecDeque<Result<Event, EventGap>>,
-    /// Operations whose events must be read from the log.
+    /// Operations with events to read from the log.
     lagging: BTreeSet<OperationId>,
-    /// True if the set of operations that must be read from the log is unknown.
+    /// True if any operation may have events to read from the log.
     is_lagging_unknown: bool,
-    /// Number of operations in the cursor above which the cursor drops operations that were removed from the
-    /// log.
+    /// Number of operations in the cursor that triggers the removal of operations that aren't in the log
+    /// anymore.
     cleanup_threshold: usize,
-    /// True if no more events will follow those that are ready.
+    /// True if no more events will follow the ready ones.
     is_over: bool,
 }
 
@@ -122,8 +122,8 @@ impl EventStream {
         }
     }
 
-    /// Returns the next event, or `None` once the operation has finished or the engine has stopped. This
-    /// method is cancel safe.
+    /// Returns the next event, or `None` once the operation has finished or the engine has stopped. Cancel
+    /// safe.
     pub async fn next(&mut self) -> Option<Result<Event, EventGap>> {
         loop {
             if let Some(next) = self.ready.pop_front() {
@@ -197,7 +197,7 @@ impl EventStream {
         self.lagging.remove(&operation);
         let only = self.filter == OperationFilter::One(operation);
         match read {
-            // The operation's records are still in flight, or were removed in the meantime.
+            // The operation's records are still in flight, or have been removed in the meantime.
             Ok(None) => {}
             Ok(Some(replay)) => {
                 self.ready.extend(replay.event_gap(operation, after).map(Err));
@@ -213,7 +213,7 @@ impl EventStream {
         }
     }
 
-    /// Skips an operation that can't be read, so that the stream doesn't keep trying to read it.
+    /// Skips an unreadable operation, so that the stream doesn't keep trying to read it.
     async fn skip_operation(&mut self, operation: OperationId) {
         let entry = run_blocking(&self.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
         if let Ok(Some(entry)) = entry {

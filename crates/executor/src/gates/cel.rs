@@ -11,11 +11,11 @@ use self::config::CompiledGate;
 use self::object_watches::View;
 pub(crate) use self::object_watches::{ClusterConnection, ObjectWatches};
 
-/// Prefix of the names of gates with an expression.
+/// Name prefix of gates with an expression.
 pub(crate) const CEL_PREFIX: &str = "cel:";
 
-/// Reports the result of the expression, now and after each change to the objects, for as long as the future
-/// is polled.
+/// Reports the result of the expression, now and after each change to the objects, until the future is
+/// dropped.
 pub(super) async fn watch_gate(
     gate: &CelGate,
     objects: &ObjectWatches,
@@ -39,7 +39,7 @@ pub(super) async fn watch_gate(
     }
 }
 
-/// Evaluates a view on a blocking thread, because expressions can be slow. `None` if there is no view yet.
+/// Evaluates a view on a blocking thread, because expressions can be slow. Returns `None` without a view.
 async fn evaluate_view(demand: &CompiledGate, view: View) -> Option<Verdict> {
     let shown = match view {
         View::Pending => return None,

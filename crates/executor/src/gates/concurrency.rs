@@ -1,11 +1,11 @@
-//! Slots in concurrency groups, for `concurrency:GROUP` gates. In the code, a slot is called a place. A group
-//! limits the number of operations that may execute waves with this gate at the same time.
+//! Slots in concurrency groups, for `concurrency:GROUP` gates. The code calls a slot a place. A group limits
+//! the number of operations that may execute waves with this gate at the same time.
 //!
-//! Slots are recorded in the log. An operation has a slot from the moment the gate opens until the
-//! operation's state no longer contains the slot (`State::places`). This module only assigns free slots in
-//! the order of the requests, and tracks assignments that aren't recorded yet. A slot becomes free again once
-//! its release is durable, so that a crash can't lead to more operations than the limit. All slots that a
-//! wave needs are assigned at once.
+//! Slots are recorded in the log. An operation holds a slot from the moment the gate opens until the
+//! operation's state drops the slot (`State::held_groups`). This module only assigns free slots in the order
+//! of the requests, and tracks assignments that aren't recorded yet. A slot becomes free again once its
+//! release is durable, so that a crash can't let more operations in than the limit. All slots that a wave
+//! needs are assigned at once.
 //!
 //! ```text
 //! request ─▶ queue ─▶ assigned (reported, not recorded yet) ─▶ recorded (durable) ─▶ free
@@ -18,26 +18,26 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::OperationId;
 
-/// Prefix of the names of concurrency gates.
+/// Name prefix of concurrency gates.
 pub(crate) const CONCURRENCY_PREFIX: &str = "concurrency:";
 /// Maximum number of operations listed in the reason for waiting.
 const NAMED_OPERATIONS_MAX: usize = 3;
-/// Reason for waiting if an operation isn't first in the queue.
+/// Reason for waiting behind other operations in the queue.
 const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
-/// Reason for waiting if only some of the slots that the operation needs are free.
+/// Reason for waiting while only some of the required slots are free.
 const NOT_ALL: &str = "the wave needs a free slot in each of its groups, but another group is full";
 
-/// Reports a verdict to a gate. Called under a lock, so it must not call back into this module.
+/// Callback that reports a verdict to a gate. Called under a lock, so it must not call back into this module.
 pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;
 
-/// Identity of a request in the queue.
+/// ID of a request in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
 /// Slots of an operation according to its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordedPlaces {
-    /// Id of the operation.
+    /// ID of the operation.
     pub operation: OperationId,
     /// Name of the operation's application.
     pub application: String,
@@ -54,7 +54,6 @@ pub struct ConcurrencyGroup {
 }
 
 impl ConcurrencyGroup {
-    /// Returns an error if the configuration is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.limit {
             0 => Err("limit: 0 would block all operations; use 1 or more".to_owned()),
@@ -67,7 +66,7 @@ impl ConcurrencyGroup {
 #[derive(Default)]
 pub(crate) struct Groups {
     inner: Mutex<GroupsState>,
-    /// Lock that is held while the slots are read from the log.
+    /// Lock held while the slots are read from the log.
     pub load_lock: tokio::sync::Mutex<()>,
 }
 
@@ -77,18 +76,18 @@ struct GroupsState {
     /// Waiting operations, in the order of their requests.
     queue: Vec<QueuedRequest>,
     tickets: u64,
-    /// True once the slots in the log are known. Until then, no slots are assigned.
+    /// True once the slots in the log are known. No slots are assigned before then.
     is_known: bool,
 }
 
 /// Slots of an operation.
 struct OperationPlaces {
     application: String,
-    /// Assigned slots that haven't been recorded yet.
+    /// Slots assigned but not yet recorded.
     assigned: BTreeSet<String>,
     /// Slots according to the last record.
     recorded: BTreeSet<String>,
-    /// True if this engine is running the operation or has just stopped running it.
+    /// True if this engine is running the operation, or has just stopped running it.
     is_local: bool,
 }
 
@@ -96,11 +95,10 @@ struct OperationPlaces {
 struct QueuedRequest {
     ticket: Ticket,
     operation: OperationId,
-    /// Groups in which the operation's wave needs a slot. `None` for a group whose gate hasn't sent a request
-    /// yet.
+    /// Groups in which the operation's wave needs a slot. `None` until the group's gate sends a request.
     groups: BTreeMap<String, Option<GroupRequest>>,
     is_assigned: bool,
-    /// True if one of the groups is undefined, so that the operation will never get its slots.
+    /// True if one of the groups is undefined, so that the operation never gets its slots.
     is_rejected: bool,
 }
 
@@ -126,7 +124,7 @@ impl Groups {
     }
 
     /// Adds a request to the queue: the operation's next wave needs a slot in every group in `all`, including
-    /// `group`. Verdicts are reported through `report` once [`Groups::set_limit`] has been called.
+    /// `group`. Verdicts go to `report` once [`Groups::set_limit`] has been called.
     pub fn request_place(
         &self,
         (operation, application): (OperationId, &str),
@@ -138,7 +136,7 @@ impl Groups {
         inner.places_of(operation, application).is_local = true;
         let want = GroupRequest { limit: None, report, last_verdict: None };
         if let Some(waiting) = inner.queue.iter_mut().find(|waiting| waiting.operation == operation) {
-            // The request is a duplicate, so the operation may already have its slots.
+            // A duplicate request, so the operation may already have its slots.
             waiting.is_assigned = false;
             waiting.groups.insert(group.to_owned(), Some(want));
             return waiting.ticket;
@@ -152,7 +150,7 @@ impl Groups {
         ticket
     }
 
-    /// Sets the limit of a group for one request, or the reason why it can't be determined.
+    /// Sets the limit of a group for one request, or the reason why it is unknown.
     pub fn set_limit(&self, ticket: Ticket, group: &str, limit: Result<usize, String>) {
         let mut inner = self.lock();
         let waiting = inner.queue.iter_mut().find(|waiting| waiting.ticket == ticket);
@@ -168,7 +166,7 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Reports the reason why a request is still undecided.
+    /// Reports why a request is still undecided.
     pub fn report_reason(&self, ticket: Ticket, group: &str, reason: String) {
         let mut inner = self.lock();
         let waiting = inner.queue.iter_mut().find(|waiting| waiting.ticket == ticket);
@@ -188,8 +186,7 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Resolves an assignment that was made before a withdrawal. `has_taken` is true if the operation has
-    /// accepted the assignment.
+    /// Resolves an assignment made before a withdrawal. `has_taken` is true if the operation has accepted it.
     pub fn resolve_withdrawal(&self, operation: OperationId, has_taken: bool) {
         let mut inner = self.lock();
         if inner.queue.iter().any(|waiting| waiting.operation == operation) {
@@ -214,12 +211,12 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Returns true if the slots recorded in the log are known.
+    /// Returns true once the slots in the log are known.
     pub fn is_known(&self) -> bool {
         self.lock().is_known
     }
 
-    /// Adds the slots recorded in the log. Reports from this engine's actors are newer, and take precedence.
+    /// Adds the slots from the log. Reports from this engine's actors are newer, and take precedence.
     pub fn load_places(&self, recorded: impl IntoIterator<Item = RecordedPlaces>) {
         let mut inner = self.lock();
         for RecordedPlaces { operation, application, places } in recorded {
@@ -232,34 +229,33 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Marks an operation that this engine has stopped running, permanently or temporarily. The operation
-    /// keeps its slots.
+    /// Marks an operation that this engine has stopped running, for good or temporarily. It keeps its slots.
     pub fn mark_stopped(&self, operation: OperationId) {
         if let Some(places) = self.lock().places.get_mut(&operation) {
             places.is_local = false;
         }
     }
 
-    /// Returns the total number of requests and of operations that have slots.
+    /// Returns the total number of requests and of operations with slots.
     pub fn entries(&self) -> usize {
         let inner = self.lock();
         inner.places.len().saturating_add(inner.queue.len())
     }
 
-    /// Returns operations that have slots but aren't running in this engine.
+    /// Returns operations with slots that aren't running in this engine.
     pub fn orphaned(&self) -> Vec<OperationId> {
         let inner = self.lock();
         inner.places.iter().filter(|(_, places)| !places.is_local).map(|(operation, _)| *operation).collect()
     }
 
-    /// Removes operations that have finished, unless they are running in this engine.
+    /// Removes finished operations, unless they are running in this engine.
     pub fn remove_finished(&self, over: &[OperationId]) {
         let mut inner = self.lock();
         inner.places.retain(|operation, places| places.is_local || !over.contains(operation));
         inner.assign_places();
     }
 
-    /// Returns the operations that have a slot in a group, for tests.
+    /// Returns the operations with a slot in a group, for tests.
     #[cfg(test)]
     fn members(&self, group: &str) -> BTreeSet<OperationId> {
         let inner = self.lock();
@@ -282,8 +278,7 @@ impl GroupsState {
         inside.map(|(operation, places)| (*operation, places))
     }
 
-    /// Assigns free slots in the order of the requests. Reports the reason for waiting to all requests that
-    /// don't get their slots.
+    /// Assigns free slots in the order of the requests. Reports the reason for waiting to all other requests.
     fn assign_places(&mut self) {
         if !self.is_known {
             return;
@@ -292,7 +287,7 @@ impl GroupsState {
         let mut queue = std::mem::take(&mut self.queue);
         let mut wanted = BTreeSet::new();
         for waiting in queue.iter_mut().filter(|waiting| !waiting.is_assigned && !waiting.is_rejected) {
-            // A request whose limit isn't known yet keeps its position.
+            // A request keeps its position until its limit is known.
             let reasons: Option<Vec<_>> = waiting
                 .groups
                 .iter()
@@ -312,8 +307,8 @@ impl GroupsState {
         self.queue = queue;
     }
 
-    /// Returns the reason why an operation doesn't get a slot in a group now. The inner value is `None` if
-    /// the operation gets a slot. The outer value is `None` if the group's limit isn't known yet.
+    /// Returns the reason why an operation doesn't get a slot in a group now. The inner value is `None` if it
+    /// gets one. The outer value is `None` until the group's limit is known.
     #[expect(clippy::option_option, reason = "the outer option collects over all groups of a wave")]
     fn blocking_reason(
         &self,
@@ -353,7 +348,7 @@ impl GroupsState {
         waiting.groups.values_mut().flatten().for_each(|want| want.report_verdict(Verdict::Open));
     }
 
-    /// Removes operations that have neither slots nor requests.
+    /// Removes operations without slots and requests.
     fn remove_unused(&mut self) {
         let asking: BTreeSet<OperationId> = self.queue.iter().map(|waiting| waiting.operation).collect();
         self.places.retain(|operation, places| {

@@ -14,11 +14,11 @@ use super::http::{self, HTTP_PREFIX, HttpClient};
 use super::window::{self, WINDOW_PREFIX};
 use crate::clock::Clock;
 
-/// Reason for keeping a gate closed if this engine has no connection to the cluster that the gate needs.
+/// Reason for keeping a gate closed without a connection to the cluster it needs.
 const NO_CONNECTION: &str = "this engine has no connection to the operation's cluster; start the engine with a connection to that \
      cluster";
 
-/// Environment in which gates are evaluated.
+/// Environment for evaluating gates.
 pub(crate) struct GateEnvironment<'a> {
     /// Source of time.
     pub clock: &'a Arc<dyn Clock>,
@@ -26,12 +26,12 @@ pub(crate) struct GateEnvironment<'a> {
     pub http_client: &'a HttpClient,
     /// Watched objects.
     pub object_watches: &'a ObjectWatches,
-    /// Connection to the operation's cluster, if there is one.
+    /// Connection to the operation's cluster, if any.
     pub connection: Option<&'a ClusterConnection>,
 }
 
-/// Reports the state of a gate, now and after each change, for as long as the future is polled. A gate that
-/// can't be evaluated, or panics, is closed.
+/// Reports the state of a gate, now and after each change, until the future is dropped. A gate that panics or
+/// can't be evaluated is closed.
 pub(crate) async fn watch_defined_gate(
     subject: &GateSubject,
     definitions: &GateDefinitions,

@@ -1,4 +1,4 @@
-//! Gate definitions by name, which are written by users and stored with the operation.
+//! Gate definitions by name, written by users and stored with the operation.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct GateDefinitions {
     pub cel: BTreeMap<String, CelGate>,
 }
 
-/// Reason for keeping a gate closed if it isn't defined.
+/// Reason for keeping an undefined gate closed.
 pub(crate) const UNDEFINED: &str = "the gate is not defined; define it in the file passed to `tidegate serve --gates`, or terminate the operation and sync again with `tidegate sync --gates FILE`";
 
 /// An invalid definition.
@@ -69,20 +69,19 @@ impl GateDefinitions {
         windows.chain(groups).chain(endpoints).chain(expressions)
     }
 
-    /// Returns the maximum number of concurrent operations in a group, or the reason why the group's gate is
-    /// closed.
+    /// Returns the maximum number of concurrent operations in a group, or the reason why its gate is closed.
     pub(crate) fn concurrency_limit(&self, group: &str) -> Result<usize, String> {
         let group = self.concurrency.get(group).ok_or(UNDEFINED)?;
         group.check().map(|()| group.limit)
     }
 
-    /// Returns true if this is the name of a gate that is evaluated according to the gate definitions.
+    /// Returns true if gates with this name are evaluated through the gate definitions.
     pub(crate) fn can_evaluate(gate: &str) -> bool {
         [WINDOW_PREFIX, HTTP_PREFIX, CEL_PREFIX].iter().any(|kind| gate.starts_with(kind))
     }
 }
 
-/// Returns true if this is the name of a gate that can be defined in a file.
+/// Returns true if a gate with this name can be defined in a file.
 pub(crate) fn is_defined_by_name(gate: &str) -> bool {
     GateDefinitions::can_evaluate(gate) || gate.starts_with(CONCURRENCY_PREFIX)
 }

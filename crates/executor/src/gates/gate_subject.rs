@@ -1,13 +1,13 @@
-//! Subject of a gate that is defined in a file.
+//! Subject of a gate defined in a file.
 
 use tidegate_model::{OperationId, Phase, Timestamp};
 
 /// A wave of an operation, and the gate that blocks it.
 #[derive(Clone, Debug)]
 pub(crate) struct GateSubject {
-    /// Name of the gate as given in the wave, such as `window:night`.
+    /// Name of the gate in the wave, such as `window:night`.
     pub gate: String,
-    /// Id of the operation.
+    /// ID of the operation.
     pub operation: OperationId,
     /// Name of the operation's application.
     pub application: String,

@@ -16,15 +16,15 @@ pub(crate) use self::config::EndpointRequest;
 pub use self::config::{HeaderSource, HttpGate, HttpMethod};
 use super::gate_subject::GateSubject;
 
-/// Prefix of the names of endpoint gates.
+/// Name prefix of endpoint gates.
 pub(crate) const HTTP_PREFIX: &str = "http:";
 
 /// Maximum delay after an unusable response, unless the interval is longer.
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// Delay after the first unusable response. It doubles with each further unusable response.
+/// Delay after the first unusable response. Doubles with each further one.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 
-/// Reports the endpoint's verdicts for as long as the future is polled.
+/// Reports the endpoint's verdicts while the future is polled.
 pub(super) async fn poll_gate(
     subject: &GateSubject,
     gate: &HttpGate,
@@ -59,7 +59,7 @@ async fn poll_endpoint<A: Future<Output = EndpointAnswer>>(
     }
 }
 
-/// Returns the delay before the next request, after `silent` consecutive unusable responses.
+/// Returns the delay before the next request after `silent` consecutive unusable responses.
 fn poll_delay(interval: Duration, silent: u32) -> Duration {
     match silent {
         0 => interval,
@@ -70,7 +70,7 @@ fn poll_delay(interval: Duration, silent: u32) -> Duration {
     }
 }
 
-/// Adds a jitter of up to one fifth, so that operations don't keep polling in lockstep.
+/// Adds a jitter of up to one fifth, so that operations don't poll in lockstep.
 fn add_jitter(wait: Duration, seed: impl std::hash::Hash, round: u64) -> Duration {
     let mut hasher = DefaultHasher::new();
     (seed, round).hash(&mut hasher);

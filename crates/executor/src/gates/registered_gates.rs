@@ -1,5 +1,5 @@
-//! Evaluation of registered gates. The engine sends each gate one request, then listens for the gate's
-//! verdicts, and repeats the request only as a safety net.
+//! Evaluation of registered gates. The engine sends each gate one request, then listens for its verdicts, and
+//! repeats the request only as a safety net.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::extensions::{ANSWER_TIMEOUT, GateReply, GateRequest};
 
-/// Minimum time between two requests to the same gate, even if it asks for less.
+/// Minimum time between requests to a gate, even if it asks for less.
 const POLL_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Maximum time to wait for a late verdict before the gate is asked again.
+/// Maximum time to wait for a late verdict before asking the gate again.
 const LATE_ANSWER_WAIT: Duration = Duration::from_secs(60);
 
-/// Asks a gate and reports all its verdicts for as long as the future is polled. Errors become closed
-/// verdicts with a reason.
+/// Asks a gate, and reports all its verdicts while the future is polled. Errors become closed verdicts with a
+/// reason.
 pub(crate) async fn poll_registered_gate(
     name: &str,
     gate: Option<&ActorRef<GateRequest>>,
@@ -46,7 +46,7 @@ fn closed_verdict(reason: String) -> Verdict {
     Verdict::Closed { reason, ask_again_after: GATE_RETRY_INTERVAL }
 }
 
-/// Reporter of a gate's verdicts, skipping repetitions.
+/// Reporter of a gate's verdicts that skips repetitions.
 struct VerdictReporter<'a, T> {
     name: &'a str,
     report: T,
@@ -106,8 +106,8 @@ impl<T: Fn(Verdict)> VerdictReporter<'_, T> {
         }
     }
 
-    /// Handles a gate that won't send any more verdicts. Its last verdict remains in effect until the next
-    /// request is due, or until the gate's actor stops.
+    /// Handles a gate that won't send more verdicts. Its last verdict applies until the next request is due,
+    /// or until its actor stops.
     async fn wait_for_next_poll(&mut self, gate: &ActorRef<GateRequest>, again_at: Option<Instant>) {
         loop {
             let wait = again_at.map_or(GATE_RETRY_INTERVAL, |at| {

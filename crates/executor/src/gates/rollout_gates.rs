@@ -1,4 +1,4 @@
-//! Gates of progressive syncs. A step of a progressive sync can use the same gates as a wave.
+//! Gates of progressive syncs. A step can use the same gates as a wave.
 
 use tidegate_lifecycle::operation::{GATE_RETRY_INTERVAL, Verdict, concurrency_group};
 use tidegate_model::{Destination, OperationId, Phase, Timestamp};
@@ -15,7 +15,7 @@ use crate::extensions::GateRequest;
 pub struct StepGateRequest {
     /// Name of the gate, such as `window:night`.
     pub gate: String,
-    /// Id of the rollout.
+    /// ID of the rollout.
     pub rollout: OperationId,
     /// ApplicationSet as `namespace/name`.
     pub appset: String,
@@ -27,9 +27,9 @@ pub struct StepGateRequest {
     pub destination: Destination,
 }
 
-/// Evaluates a gate for a step according to the gate definitions, and reports all verdicts for as long as the
-/// future is polled. Returns once no more verdicts can follow, because the name is undefined or the gate
-/// never opens for a step. Sync windows treat a step as automated.
+/// Evaluates a gate for a step according to the gate definitions, and reports all verdicts while the future
+/// is polled. Returns once no more can follow, because the name is undefined or the gate never opens for a
+/// step. Sync windows treat a step as automated.
 pub(crate) async fn evaluate_step_gate(
     shared: &EngineContext,
     question: &StepGateRequest,

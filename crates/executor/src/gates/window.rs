@@ -6,13 +6,13 @@ use std::time::Duration;
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::{ParsedWindow, TimeZoneRules, Timestamp, WindowKind, find_block, next_window_change};
 
-/// Prefix of the names of sync window gates.
+/// Name prefix of sync window gates.
 pub const WINDOW_PREFIX: &str = "window:";
 /// Directory of time zone rules.
 const ZONEINFO_DIRECTORY: &str = "/usr/share/zoneinfo";
 /// Maximum size of a time zone file in bytes.
 const ZONE_BYTES_MAX: u64 = 1 << 16;
-/// Maximum time until a decision is evaluated again. Time zone rules and clocks may change in the meantime.
+/// Maximum time before a decision is reevaluated. Time zone rules and clocks may change in the meantime.
 const REEVALUATION_INTERVAL_MAX: Duration = Duration::from_secs(600);
 
 /// Loads a time zone by name from the system's database.
@@ -35,7 +35,7 @@ pub fn load_time_zone(name: &str) -> Result<TimeZoneRules, String> {
     TimeZoneRules::from_tzif(name, &rules)
 }
 
-/// Decides whether a wave may start now, and when to evaluate that again.
+/// Decides whether a wave may start now, and when to reevaluate.
 pub(crate) fn evaluate_windows(
     name: &str,
     windows: &[ParsedWindow],
@@ -55,7 +55,7 @@ pub(crate) fn evaluate_windows(
         WindowKind::Allow => "does not allow syncs",
     };
     let reason = match blocked.expected_end {
-        // Omit milliseconds, because windows start and end at whole seconds.
+        // Omit milliseconds: windows start and end at whole seconds.
         Some(at) => format!("sync window {name} {what} until {}", at.to_string().replace(".000Z", "Z")),
         None => format!("sync window {name} {what}"),
     };

@@ -18,12 +18,12 @@ use crate::engine_context::EngineContext;
 use crate::inbox::Inbox;
 use crate::log::{AppendFailure, LogActorFailed};
 
-/// Creates the effects for each actor of a machine.
+/// Callback that creates the effects for each actor of a machine.
 pub(super) type EffectsFactory<W> = Arc<dyn Fn() -> W + Send + Sync>;
 
 /// Initial state of an actor.
 pub(super) enum Start<M: Machine> {
-    /// A new machine that has no records yet.
+    /// A new machine without records.
     New,
     /// A recovered machine. `end_reason` is set if the machine must end immediately.
     Recovered { driver: Box<Driver<M>>, end_reason: Option<String> },
@@ -50,10 +50,10 @@ pub(super) struct MachineState<W: MachineEffects> {
     handle: Arc<MachineHandle<W::Machine>>,
     inbox: Inbox<W::Machine, ActorMessage>,
     runner: Runner<W::Machine, EngineEffects<W>>,
-    /// True once the recovered state has been published. Each new actor publishes it again, because its
-    /// predecessor may have failed before doing so.
+    /// True once the recovered state is published. Each new actor publishes it again, because its predecessor
+    /// may have failed before that.
     is_published: bool,
-    /// True once the machine's end has been reported to the supervisor.
+    /// True once the machine's end is reported to the supervisor.
     has_ended: bool,
 }
 
@@ -77,7 +77,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             Start::Recovered { driver, end_reason } => {
                 handle.set_durable_state(driver.state().clone());
                 let first = end_reason.map(W::Machine::abort_input).or_else(W::resume_input);
-                // Without a start input, process the alarm to make the machine take its first step.
+                // Without a start input, process the alarm, so that the machine takes its first step.
                 let first = first.map_or(Arrival::Alarm, Arrival::Input);
                 (Runner::from_driver(*driver, effects), Some(first))
             }
@@ -129,7 +129,7 @@ impl<W: MachineEffects> MachineState<W> {
     fn process_inbox(&mut self) -> Result<(), ActorProcessingErr> {
         for arrival in self.inbox.take_all() {
             match &arrival {
-                // The next actor continues from the log if the log still accepts records.
+                // The next actor continues from the log, if it still accepts records.
                 Arrival::Message(ActorMessage::WriteFailed(failure)) => {
                     return Err(match failure {
                         AppendFailure::Final(reason) | AppendFailure::Rejected(reason) => {
@@ -154,7 +154,7 @@ impl<W: MachineEffects> MachineState<W> {
         Ok(())
     }
 
-    /// Reports once that the machine has ended. The supervisor then stops the actor.
+    /// Reports the machine's end once. The supervisor then stops the actor.
     fn report_end(&mut self, how: SupervisorMessage<W::Machine>) {
         if !std::mem::replace(&mut self.has_ended, true) {
             self.handle.send(how);

@@ -26,14 +26,14 @@ impl Engine {
     /// `start_input`, which is durable when this returns. `work` creates the effects for each of the
     /// machine's actors.
     ///
-    /// The ID comes from [`Engine::next_id`]. Record it in order to find the machine again. Some machines
-    /// require an input when they are resumed; see [`MachineEffects::resume_input`].
+    /// The ID comes from [`Engine::next_id`]. Record it to find the machine again. Some machines require an
+    /// input on resume; see [`MachineEffects::resume_input`].
     ///
     /// # Errors
     ///
     /// Returns an error if the log doesn't contain the machine and `start_input` is `None`, or if the machine
-    /// rejects `start_input`. Also returns an error if another machine has this ID, the log can't be read or
-    /// written, or the engine is shutting down.
+    /// rejects `start_input`. Also fails if another machine has this ID, the log can't be read or written, or
+    /// the engine is shutting down.
     pub async fn run_machine<W: MachineEffects>(
         &self,
         id: impl Into<StreamId>,
@@ -64,12 +64,12 @@ impl Engine {
             log_failed: Box::new(log_failed),
         };
         let above = self.supervisor.get_cell();
-        // If the spawn fails, the registry entry is dropped and the handle reports the failure.
+        // If the spawn fails, the registry entry is dropped, and the handle reports the failure.
         let _ = MachineSupervisor::<W>::spawn_linked(None, MachineSupervisor::new(), arguments, above).await;
         RunningMachine::wait_until_started(handle).await
     }
 
-    /// Returns all matching machines of one kind, newest last.
+    /// Returns all matching machines of one kind, oldest first.
     pub async fn list_machines<F: StreamRecords>(
         &self,
         lookup: Lookup,
@@ -77,9 +77,8 @@ impl Engine {
         Ok(run_blocking(&self.shared.log, move |log| log.find_as::<F>(lookup)).await?)
     }
 
-    /// Returns the durable state of a machine, whether or not it is running. `None` if the log doesn't
-    /// contain the ID. If only the summary of a finished machine is left, returns an error;
-    /// [`Engine::list_machines`] still returns the summary.
+    /// Returns the durable state of a machine, running or not, or `None` if the log doesn't contain the ID.
+    /// Fails if only the summary of a finished machine is left; [`Engine::list_machines`] still returns it.
     pub async fn machine_state<M: DurableMachine>(
         &self,
         id: impl Into<StreamId>,

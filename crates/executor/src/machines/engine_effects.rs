@@ -1,4 +1,4 @@
-//! Effects of one machine: commands go to its [`MachineEffects`], and events to the engine's log.
+//! Effects of one machine. Commands go to its [`MachineEffects`], and events to the engine's log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub(super) struct EngineEffects<W: MachineEffects> {
     sender: MachineSender<W::Machine>,
     effects: W,
     alarm: Alarm,
-    /// State that becomes durable once the batch in flight has been written.
+    /// State that becomes durable with the batch in flight.
     pending_state: Option<<W::Machine as Machine>::State>,
-    /// Dropped together with the actor, which stops its background work.
+    /// Dropped together with the actor, to stop its background work.
     _alive: watch::Sender<()>,
 }
 
@@ -51,8 +51,8 @@ impl<W: MachineEffects> EngineEffects<W> {
         }
     }
 
-    /// Publishes a durable state. It is stored before the effects are notified, so that a caller that then
-    /// queries the state gets it: there may never be another notification.
+    /// Publishes a durable state. Stores it before notifying the effects, so that a caller that then queries
+    /// the state gets it: there may never be another notification.
     pub fn publish(&mut self, durable: <W::Machine as Machine>::State) {
         self.handle.set_durable_state(durable.clone());
         self.effects.publish_state(&durable);

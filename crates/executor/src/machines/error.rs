@@ -1,14 +1,14 @@
-//! Errors that concern machines.
+//! Errors of machines.
 
 use std::sync::Arc;
 
 use tidegate_model::StreamId;
 use tidegate_oplog::{LogError, StreamName};
 
-/// An error that concerns a machine.
+/// Error of a machine.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The log doesn't contain the machine, and the caller did not provide an input to start it.
+    /// The log doesn't contain the machine, and the caller didn't provide an input to start it.
     #[error("{machine} not found in this state directory")]
     UnknownMachine {
         /// The requested machine.

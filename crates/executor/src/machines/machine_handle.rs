@@ -14,7 +14,7 @@ use super::message::{MachineMessage, SupervisorMessage};
 use crate::clock::Clock;
 use crate::inbox::Inbox;
 
-/// Returns the name of a machine for use in error messages.
+/// Returns the name of a machine for error messages.
 pub(super) fn machine_name<M: Machine>(id: StreamId) -> StreamName {
     StreamName::with_kind(M::KIND, id)
 }
@@ -25,9 +25,9 @@ pub(super) enum ExecutionStatus<M: Machine> {
     Starting,
     /// This actor is running the machine.
     Running(ActorRef<MachineMessage<M>>),
-    /// The machine's actor has failed, and the next actor hasn't started yet.
+    /// The machine's actor has failed, and the next one hasn't started.
     Down,
-    /// The machine is no longer running in this engine.
+    /// The machine has stopped running in this engine.
     Ended(EndReason),
 }
 
@@ -42,7 +42,7 @@ impl<M: Machine> Clone for ExecutionStatus<M> {
     }
 }
 
-/// Reason why a machine is no longer running in this engine.
+/// Reason why a machine stopped running in this engine.
 #[derive(Clone, Debug)]
 pub(super) enum EndReason {
     /// The machine has finished.
@@ -53,7 +53,7 @@ pub(super) enum EndReason {
     Failed(MachineError),
 }
 
-/// Handle to a machine, which exists from the first request for the machine until it ends.
+/// Handle to a machine, from the first request for it until it ends.
 pub(super) struct MachineHandle<M: Machine> {
     pub id: StreamId,
     pub clock: Arc<dyn Clock>,
@@ -66,7 +66,7 @@ pub(super) struct MachineHandle<M: Machine> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Values are replaced as a whole, so a panic can't leave a partial change behind.
+    // Values are replaced as a whole, so a panic can't leave a partial change.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -91,16 +91,15 @@ impl<M: Machine> MachineHandle<M> {
         let _ = self.supervisor.set(supervisor);
     }
 
-    /// Sends a message to the machine's supervisor. If there is none yet, the message is lost, which is
-    /// harmless because a new supervisor itself checks whether it may start.
+    /// Sends a message to the machine's supervisor. Without one, the message is lost, which is harmless: a
+    /// new supervisor itself checks whether it may start.
     pub fn send(&self, message: SupervisorMessage<M>) {
         if let Some(supervisor) = self.supervisor.get() {
             let _ = supervisor.send_message(message);
         }
     }
 
-    /// Sets the inbox of the next actor, and moves the external inputs into it that have arrived since the
-    /// last actor failed.
+    /// Sets the inbox of the next actor, and moves the external inputs since the last failure into it.
     pub fn replace_inbox(&self, inbox: &Inbox<M, ActorMessage>) {
         let mut known = lock(&self.inbox);
         let left = known.take_all().into_iter().filter(|arrival| matches!(arrival, Arrival::Input(_)));
@@ -108,7 +107,6 @@ impl<M: Machine> MachineHandle<M> {
         *known = inbox.clone();
     }
 
-    /// Sends an external input.
     pub fn send_input(&self, input: M::Input) {
         if !self.has_ended() {
             lock(&self.inbox).push_input(input);
@@ -132,7 +130,7 @@ impl<M: Machine> MachineHandle<M> {
         matches!(*self.status.borrow(), ExecutionStatus::Starting)
     }
 
-    /// Sets the execution status, unless the machine has already ended.
+    /// Sets the execution status, unless the machine has ended.
     pub fn set_status(&self, status: ExecutionStatus<M>) {
         self.status.send_if_modified(|known| {
             let changes = !matches!(known, ExecutionStatus::Ended(_));
@@ -154,7 +152,7 @@ impl<M: Machine> MachineHandle<M> {
         found.unwrap_or(ExecutionStatus::Ended(EndReason::Stopped))
     }
 
-    /// Returns once the machine is no longer running in this engine.
+    /// Waits until the machine stops running in this engine.
     pub async fn wait_until_ended(&self) -> EndReason {
         match self.wait_for_status(|status| matches!(status, ExecutionStatus::Ended(_))).await {
             ExecutionStatus::Ended(end) => end,

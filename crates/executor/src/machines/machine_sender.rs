@@ -13,9 +13,9 @@ use crate::log::AppendFailure;
 
 /// Message that the actor sends to itself.
 pub(crate) enum ActorMessage {
-    /// The batch in flight could not be written.
+    /// The batch in flight couldn't be written.
     WriteFailed(AppendFailure),
-    /// A background task of the actor has panicked. Contains the panic message.
+    /// A background task of the actor panicked with this message.
     Panicked(String),
 }
 
@@ -46,7 +46,7 @@ impl<M: Machine> MachineSender<M> {
     }
 
     /// Reports the result of a subject's command in flight. The engine may then execute another command for
-    /// this subject.
+    /// the subject.
     pub fn answer(&self, about: M::Subject, input: M::Input) {
         self.inbox.push(Arrival::Answer { subject: about, input });
     }
@@ -56,12 +56,12 @@ impl<M: Machine> MachineSender<M> {
         self.inbox.push_input(input);
     }
 
-    /// Reports that a subscription has ended. If it is still outstanding, the engine restarts it.
+    /// Reports the end of a subscription. If it is still outstanding, the engine restarts it.
     pub fn end_subscription(&self, about: M::Subject) {
         self.inbox.push(Arrival::SubscriptionEnded(about));
     }
 
-    /// Spawns work that takes time. It is aborted when the actor stops. If it panics, the actor fails,
+    /// Spawns work that takes time. The work is aborted when the actor stops. If it panics, the actor fails,
     /// because the command would otherwise be in flight forever. The caller can abort it earlier, for example
     /// at the end of a subscription.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {

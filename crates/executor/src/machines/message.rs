@@ -11,7 +11,7 @@ pub(super) enum MachineMessage<M: Machine> {
     InboxReady,
     /// A request. The reply is sent once the request is durable.
     Request { input: M::Input, reply: oneshot::Sender<Result<(), MachineError>> },
-    /// Stop once the batch in flight has been recorded.
+    /// Stop once the batch in flight is recorded.
     Stop,
 }
 
@@ -21,9 +21,9 @@ pub(super) enum SupervisorMessage<M: Machine> {
     Read { end_reason: Option<String>, result: Result<StoredMachine<M>, MachineError> },
     /// Outcome of the request to start the machine.
     Started(Result<(), MachineError>),
-    /// The machine has finished, and its actor is waiting to be stopped.
+    /// The machine has finished, and its actor waits to be stopped.
     Over,
-    /// The actor has stopped gracefully and is waiting to be removed.
+    /// The actor has stopped gracefully, and waits to be removed.
     Stopped,
     /// Stop gracefully.
     Stop,

@@ -14,7 +14,7 @@ use crate::engine_context::EngineContext;
 use crate::error::EngineError;
 use crate::log::{Log, run_blocking};
 
-/// Reads a machine from the log, after all batches handed to the log have been written.
+/// Reads a machine from the log once all batches handed to the log are written.
 pub(super) async fn read_machine<M: DurableMachine>(
     shared: &EngineContext,
     id: StreamId,
@@ -42,7 +42,7 @@ pub(super) async fn read_machine<M: DurableMachine>(
     })
 }
 
-/// Returns the state of a machine according to its events. `None` if the log doesn't contain the ID.
+/// Returns the state of a machine according to its events, or `None` if the log doesn't contain the ID.
 pub(super) fn read_state<M: DurableMachine>(
     log: &Log,
     id: StreamId,
@@ -53,8 +53,8 @@ pub(super) fn read_state<M: DurableMachine>(
 
 type RecoveredDriver<M> = Result<Driver<M>, IllegalEvent>;
 
-/// Loads a machine. The second value is true if the machine is open according to its summary. After a repair
-/// of the log, the summary may be older than the machine's events.
+/// Loads a machine. The flag is true if the machine is open according to its summary. After a repair of the
+/// log, the summary may be older than the events.
 fn load_machine<M: DurableMachine>(
     log: &Log,
     id: StreamId,

@@ -1,4 +1,4 @@
-//! Registry of an engine's running machines, of all kinds.
+//! Registry of an engine's running machines of all kinds.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle, machine_name};
 use super::message::SupervisorMessage;
 
-/// Maximum time that a graceful stop waits for commands in flight. Those whose results aren't recorded by
-/// then are executed again when the machine is resumed.
+/// Maximum time that a graceful stop waits for commands in flight. Commands without a recorded result by then
+/// are executed again when the machine resumes.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Functions that all machines have, regardless of their types.
+/// Functions of every machine, independent of its types.
 trait AnyMachine: Send + Sync {
     fn stop(&self);
     fn log_failed(&self, reason: &str);
@@ -50,7 +50,7 @@ struct RegistryState {
     machines: BTreeMap<StreamId, Arc<dyn AnyMachine>>,
 }
 
-/// Running machines by ID. Only one machine can run under an ID at a time.
+/// Running machines by ID. Only one machine can run under each ID.
 #[derive(Default)]
 pub(crate) struct MachineRegistry(Mutex<RegistryState>);
 
@@ -62,7 +62,7 @@ pub(super) enum Registration<M: Machine> {
 
 impl MachineRegistry {
     fn lock(&self) -> MutexGuard<'_, RegistryState> {
-        // Each change is a single operation, so a panic can't leave a partial change behind.
+        // Each change is a single operation, so a panic can't leave a partial change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,7 @@ impl MachineRegistry {
                 machine.wait_until_ended().await;
             }
         };
-        // Each machine enforces its own time limit. The limit here covers machines whose work never returns.
+        // Each machine enforces its own time limit. This one covers machines with work that never returns.
         if tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_err() {
             tracing::warn!("a machine did not stop in time; the next engine continues it");
         }
@@ -131,7 +131,7 @@ pub(super) struct RegistryEntry<M: Machine> {
 }
 
 impl<M: Machine> RegistryEntry<M> {
-    /// Ends the machine in this engine. The next caller that requests the machine starts it again.
+    /// Ends the machine in this engine. The next caller that requests it starts it again.
     pub fn end(&self, end: EndReason) {
         if !self.handle.has_ended() {
             self.registry.lock().machines.remove(&self.handle.id);

@@ -10,7 +10,7 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle};
 use super::message::{MachineMessage, SupervisorMessage};
 
-/// Handle to a running machine. Cheap to clone. The machine keeps running even if all clones are dropped.
+/// Handle to a running machine. Cheap to clone. The machine keeps running even if all handles are dropped.
 pub struct RunningMachine<M: Machine>(Arc<MachineHandle<M>>);
 
 impl<M: Machine> Clone for RunningMachine<M> {
@@ -20,7 +20,7 @@ impl<M: Machine> Clone for RunningMachine<M> {
 }
 
 impl<M: Machine> RunningMachine<M> {
-    /// Waits until the machine behind a handle has been started or resumed.
+    /// Waits until the machine has started or resumed.
     pub(super) async fn wait_until_started(handle: Arc<MachineHandle<M>>) -> Result<Self, MachineError> {
         match handle.wait_for_status(|status| !matches!(status, ExecutionStatus::Starting)).await {
             ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
@@ -33,9 +33,8 @@ impl<M: Machine> RunningMachine<M> {
         self.0.id
     }
 
-    /// Sends an input without waiting. If the machine rejects it, it is dropped and a message is logged. It
-    /// may also be lost in a crash before it is durable. Use [`request`](Self::request) for inputs that must
-    /// not be lost.
+    /// Sends an input without waiting. A rejected input is dropped and logged. An input may also be lost in a
+    /// crash before it is durable. Use [`request`](Self::request) for inputs that must not be lost.
     pub fn send_input(&self, input: M::Input) {
         self.0.send_input(input);
     }
@@ -44,7 +43,7 @@ impl<M: Machine> RunningMachine<M> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the machine rejects the request, is no longer running, or has failed. After a
+    /// Returns an error if the machine rejects the request, has stopped running, or has failed. After a
     /// failure, the caller may retry.
     pub async fn request(&self, input: M::Input) -> Result<(), MachineError> {
         let status = self
@@ -92,7 +91,7 @@ impl<M: Machine> RunningMachine<M> {
     ///
     /// # Errors
     ///
-    /// Returns an error with the reason if the engine gave up on the machine.
+    /// Returns the reason as an error if the engine gave up on the machine.
     /// [`Engine::machine_state`](crate::Engine::machine_state) then returns the machine's state in the log.
     pub async fn state(&self) -> Result<M::State, MachineError> {
         match self.0.wait_for_status(|_| true).await {
@@ -101,14 +100,14 @@ impl<M: Machine> RunningMachine<M> {
         }
     }
 
-    /// Returns when the machine has durably finished or is no longer running. Use [`RunningMachine::state`]
-    /// to distinguish the two cases.
+    /// Waits until the machine has durably finished or has stopped running. [`RunningMachine::state`] tells
+    /// the two cases apart.
     pub async fn wait_until_over(&self) {
         self.0.wait_until_ended().await;
     }
 
-    /// Stops the machine gracefully: no more commands are started, and the results of commands in flight are
-    /// recorded within a time limit. Returns when the machine has stopped. The machine can be resumed later.
+    /// Stops the machine gracefully: starts no more commands, and records the results of commands in flight
+    /// within a time limit. Returns once the machine has stopped. It can be resumed later.
     pub async fn stop(&self) {
         self.0.send(SupervisorMessage::Stop);
         self.0.wait_until_ended().await;

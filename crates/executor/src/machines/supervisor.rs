@@ -1,6 +1,6 @@
 //! The supervisor of one machine. It starts the machine's actor, restarts it from the log after failures as
 //! often as [`restarts`](crate::restarts) allows, and tracks when the machine ends. It is linked to the
-//! engine's supervisor, and stops together with it.
+//! engine's supervisor, and stops with it.
 
 use std::error::Error;
 use std::marker::PhantomData;
@@ -37,9 +37,9 @@ pub(super) struct SupervisorArguments<W: MachineEffects> {
     pub shared: Arc<EngineContext>,
     pub entry: RegistryEntry<W::Machine>,
     pub make_effects: EffectsFactory<W>,
-    /// Input that starts the machine if the log doesn't contain it.
+    /// Input that starts the machine if it isn't in the log.
     pub start_input: Option<<W::Machine as Machine>::Input>,
-    /// Callback that informs the engine that the log rejects all records.
+    /// Callback for telling the engine that the log rejects all records.
     pub log_failed: Box<dyn Fn(String) + Send + Sync>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct SupervisorState<W: MachineEffects> {
     arguments: SupervisorArguments<W>,
     child: Option<ActorRef<MachineMessage<W::Machine>>>,
     restarts: Restarts,
-    /// True once the input that starts the machine has been sent.
+    /// True once the start input has been sent.
     has_started: bool,
     /// Last failure of the machine's actor.
     last_failure: String,
@@ -127,7 +127,7 @@ impl<W: MachineEffects> Actor for MachineSupervisor<W> {
 }
 
 impl<W: MachineEffects> SupervisorState<W> {
-    /// Reads the machine from the log after a delay. The reason is set if the machine must end immediately.
+    /// Reads the machine from the log after a delay. `end_reason` is set if the machine must end immediately.
     fn read_from_log(&self, myself: &ActorRef<Message<W>>, wait: Duration, end_reason: Option<String>) {
         let (shared, myself) = (Arc::clone(&self.arguments.shared), myself.clone());
         let id = self.arguments.entry.handle.id;
@@ -169,7 +169,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
     }
 
-    /// Handles a machine whose end is recorded in the log. The actor may have failed before it reported the
+    /// Handles a machine with an end recorded in the log. The actor may have failed before it reported the
     /// end.
     fn handle_over(&self, state: <W::Machine as Machine>::State) {
         self.arguments.entry.handle.set_durable_state(state.clone());
@@ -253,8 +253,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         });
     }
 
-    /// Handles the actor's panic or error. The actor's in-memory state is lost, and another actor starts from
-    /// the log.
+    /// Handles a panic or error of the actor. Its in-memory state is lost, and another actor starts from the
+    /// log.
     async fn handle_failure(
         &mut self,
         myself: &ActorRef<Message<W>>,
@@ -302,8 +302,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
         let handle = &self.arguments.entry.handle;
         let end = match end {
-            // No caller has a handle yet that could have stopped the machine, so the engine is shutting down,
-            // and the start may not be durable.
+            // No caller has a handle that could have stopped the machine, so the engine is shutting down, and
+            // the start may not be durable.
             EndReason::Stopped if handle.is_starting() => {
                 EndReason::Failed(MachineError::ShuttingDown { machine: handle.name() })
             }

@@ -1,4 +1,4 @@
-//! Tests panics of the log actor while machines are running. The machines continue from the log with the same
+//! Panics of the log actor while machines are running. The machines continue from the log with the same
 //! result.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -21,8 +21,8 @@ use crate::engine::Engine;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Effects that query the machine's state at each notification. They count how often the queried state
-/// matches the notified state, and how often the two differ.
+/// Effects that query the machine's state on each notification, and count how often it matches or differs
+/// from the notified state.
 #[derive(Clone, Default)]
 struct StateProbe {
     machine: Arc<OnceLock<RunningMachine<OrderedDeletion>>>,
@@ -39,7 +39,7 @@ impl StateProbe {
     }
 }
 
-/// Effects for which every deletion succeeds immediately.
+/// Effects that let every deletion succeed immediately.
 #[derive(Default)]
 struct ImmediateDeletion(StateProbe);
 
@@ -148,7 +148,7 @@ async fn machines_survive_a_failure_of_the_log_actor() {
     assert!(open.is_empty(), "{open:?}");
     assert!(engine.failure().is_none());
 
-    // If the log actor has failed permanently, the machine ends with that failure as its reason.
+    // After the log actor has failed for good, the machine ends with that failure as its reason.
     let started = engine
         .run_machine(StreamId(Uuid::from_u128(5)), start_input("argocd/last"), ImmediateDeletion::default)
         .await;

@@ -17,21 +17,21 @@ use super::reader::{ContainerPermit, Reader};
 use super::{Output, OutputSource, RunningHook};
 use crate::effects::LineMask;
 
-/// Interval between pod searches while a hook is running, until the first container is being followed.
+/// Interval between pod searches for a running hook, until a container is followed.
 const POD_SEARCH_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval between pod searches once a container is being followed.
+/// Interval between pod searches once a container is followed.
 const LATER_POD_SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of a pod search.
 const POD_SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time to keep reading a hook's container output after it has finished.
+/// Maximum time to keep reading a hook's output after it has finished.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
-/// Maximum size of one hook's output per reader, in bytes.
+/// Maximum size of a hook's output per reader, in bytes.
 const HOOK_BYTES_MAX: usize = 8 << 20;
-/// Delays before a container's output is read again.
+/// Delays before rereading a container's output.
 const RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(5) };
 
-/// Follows a hook until it has finished and all output of its containers has been read.
+/// Follows a hook until it has finished and all of its output has been read.
 pub(super) async fn follow_hook(
     reader: Arc<Reader>,
     cluster: Arc<dyn Cluster>,
@@ -49,7 +49,7 @@ pub(super) async fn follow_hook(
         containers: JoinSet::new(),
     };
     loop {
-        // Read the flag before searching, so that the loop searches once more after the hook has finished.
+        // Read the flag before searching, so that the loop searches once more after the hook finishes.
         let is_last = *has_ended.borrow_and_update();
         if tokio::time::timeout(POD_SEARCH_TIMEOUT, following.find_containers()).await.is_err() {
             tracing::debug!(hook = %following.key, "the pods of a hook were not found in time");
@@ -74,16 +74,16 @@ struct HookFollower {
     reader: Arc<Reader>,
     cluster: Arc<dyn Cluster>,
     hook: RunningHook,
-    /// The hook's object, once it has been found.
+    /// Object of the hook, once found.
     owner: Option<Object>,
-    /// Pod UID and container name of each container that is being followed or has been followed.
+    /// Pod UID and container name of every container followed so far.
     followed: BTreeSet<(String, String)>,
     byte_budget: Arc<ByteBudget>,
     containers: JoinSet<()>,
 }
 
 impl HookFollower {
-    /// Finds containers that have started, and follows the new ones.
+    /// Finds started containers, and follows the new ones.
     async fn find_containers(&mut self) {
         let Ok(permit) = Arc::clone(&self.reader.shared.output_limits.pod_searches).acquire_owned().await
         else {
@@ -162,7 +162,7 @@ impl HookFollower {
     }
 }
 
-/// Remaining size in bytes of the output that may be read from a hook.
+/// Number of output bytes that may still be read from a hook.
 struct ByteBudget(AtomicUsize);
 
 impl ByteBudget {
@@ -170,7 +170,7 @@ impl ByteBudget {
         Self(AtomicUsize::new(bytes))
     }
 
-    /// Takes `bytes` from the budget. Returns false if there aren't enough left.
+    /// Takes `bytes` from the budget. Returns false if too few are left.
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }

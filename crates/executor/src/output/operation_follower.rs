@@ -1,4 +1,4 @@
-//! The task that follows an operation's running hooks for one reader.
+//! Task that follows an operation's running hooks for one reader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::engine_context::EngineContext;
 use crate::error::EngineError;
 use crate::events::EventBatch;
 
-/// Minimum time between two queries for the running hooks.
+/// Minimum time between queries for the running hooks.
 const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// Maximum time to keep reading hook output after the operation has finished.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
@@ -28,7 +28,7 @@ pub(crate) trait RunningHooksSource: Send + 'static {
     fn running_hooks(&self) -> impl Future<Output = Result<RunningHooks, EngineError>> + Send;
 }
 
-/// Follows the hooks of a running operation. `first` contains the hooks that are running at the beginning.
+/// Follows the hooks of a running operation. `first` contains the hooks running at the start.
 pub(crate) fn follow_operation(
     shared: Arc<EngineContext>,
     operation: OperationId,
@@ -46,7 +46,7 @@ pub(crate) fn follow_operation(
     HookOutput { queue, task: following.abort_handle() }
 }
 
-/// Ends the reader's queue when the task exits, for whatever reason.
+/// Guard that ends the reader's queue when the task exits, for whatever reason.
 struct QueueEndGuard(Arc<Queue>);
 
 impl Drop for QueueEndGuard {
@@ -117,11 +117,11 @@ enum Progress {
     Advanced,
     /// The operation has finished.
     Ended,
-    /// This engine no longer runs the operation.
+    /// The operation isn't running in this engine anymore.
     Detached,
 }
 
-/// Waits until the operation has produced durable events.
+/// Waits for durable events of the operation.
 async fn wait_for_progress(
     operation: OperationId,
     batches: &mut broadcast::Receiver<Arc<EventBatch>>,

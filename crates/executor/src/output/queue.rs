@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 
 use super::{Output, OutputSource};
 
-/// Maximum number of lines that are waiting for a reader. Above this limit, the oldest lines are dropped.
+/// Maximum number of lines waiting for a reader. Beyond it, the oldest lines are dropped.
 pub(super) const LINES_MAX: usize = 1024;
-/// Maximum total size of the waiting lines, in bytes. Above this limit, the oldest lines are dropped.
+/// Maximum total size of the waiting lines in bytes. Beyond it, the oldest lines are dropped.
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]
@@ -22,14 +22,14 @@ pub(super) struct Queue {
 struct QueueState {
     items: VecDeque<Output>,
     bytes: usize,
-    /// Number of dropped lines per source. All dropped lines are older than the waiting lines.
+    /// Number of dropped lines per source. They are older than all waiting lines.
     dropped_lines: BTreeMap<OutputSource, u64>,
     is_over: bool,
 }
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // No code between the parts of a change can panic, so a panic can't leave a partial change behind.
+        // No code between the parts of a change can panic, so a panic can't leave a partial change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,7 +56,7 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// Returns the next item. `None` at the end. This method is cancel safe.
+    /// Returns the next item, or `None` at the end. Cancel safe.
     pub async fn next(&self) -> Option<Output> {
         loop {
             {

@@ -12,18 +12,18 @@ use crate::effects::Mask;
 use crate::engine_context::EngineContext;
 use crate::manifests;
 
-/// Maximum number of an operation's containers that one reader follows at the same time.
+/// Maximum number of containers that a reader follows at the same time.
 const READER_CONTAINERS_MAX: usize = 16;
 
-/// A reader and its state.
+/// Reader of an operation's output.
 pub(super) struct Reader {
     pub shared: Arc<EngineContext>,
     queue: Arc<Queue>,
-    /// Limits the number of containers that the reader follows.
+    /// Limit on the number of containers that the reader follows.
     container_permits: Arc<Semaphore>,
     /// Mask for the operation's Secrets.
     mask: OnceCell<Arc<Mask>>,
-    /// Notes that have already been reported, each about one hook or about all hooks. None is reported twice.
+    /// Notes already reported, each about one hook or about all hooks. None is reported twice.
     reported_notes: Mutex<BTreeSet<(Option<ObjectKey>, String)>>,
 }
 
@@ -44,7 +44,7 @@ impl Reader {
         }
     }
 
-    /// Loads the mask. Returns false if that fails, in which case no output may be shown.
+    /// Loads the mask. If that fails, returns false, and no output may be shown.
     pub async fn load_mask(&self, targets: Digest) -> bool {
         let read = || async { manifests::read_mask(&self.shared.log, targets).await.ok_or(()) };
         let is_known = self.mask.get_or_try_init(read).await.is_ok();
@@ -73,7 +73,7 @@ impl Reader {
         self.queue.push(output);
     }
 
-    /// Reports a note about one hook or about all hooks, unless it has already been reported.
+    /// Reports a note about one hook or about all hooks, unless it was already reported.
     pub fn note(&self, hook: Option<ObjectKey>, message: &str) {
         let message = self.mask().masked(message.to_owned());
         let mut noted = self.reported_notes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
-//! The watch of one kind: a list, a watch and regular reads, for as long as there are subscribers. Servers
-//! close each watch after a few minutes. The next watch continues from the resource version that the last
-//! reached; objects are relisted only after an error.
+//! The watch of one kind: a list, a watch and regular reads. It runs only while it has subscribers. Servers
+//! close each watch after a few minutes. The next watch continues from the last resource version; objects are
+//! relisted only after an error.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -18,17 +18,16 @@ use super::watch_context::{WatchContext, place_of};
 
 /// Maximum time until a lost change is noticed.
 pub(super) const READ_INTERVAL: Duration = Duration::from_secs(15);
-/// Delay after a list or watch has failed or was closed. It doubles, up to [`RETRY_MAX`], until a call
-/// succeeds.
+/// Delay after a list or watch has failed or closed. Doubles up to [`RETRY_MAX`] until a call succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
-/// Time without a successful response after which the cluster is reported as failing. Occasional failures
-/// aren't reported. It doesn't matter if every call is refused immediately or the first call hangs.
+/// Time without a successful response before the cluster is reported as failing. Occasional failures aren't
+/// reported. It doesn't matter if every call is refused immediately or the first call hangs.
 const FAILURE_REPORT_DELAY: Duration = Duration::from_millis(500);
 /// Maximum delay after a failed list or watch.
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// Watches one kind for as long as there are subscribers. A panic in a `Cluster` implementation must not
-/// leave operations waiting forever.
+/// Watches one kind while there are subscribers. A panic in a `Cluster` implementation must not leave
+/// operations waiting forever.
 pub(super) async fn run_kind_watch(
     context: Arc<WatchContext>,
     scope: Arc<Scope>,
@@ -46,8 +45,8 @@ pub(super) async fn run_kind_watch(
     }
 }
 
-/// Regularly reads the objects that have subscribers. Runs separately from the watch, so that changes are
-/// reported even while many objects are being read or a list hangs.
+/// Regularly reads the objects with subscribers. Runs separately from the watch, so that changes are reported
+/// even while many objects are being read or a list hangs.
 async fn read_periodically(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
     loop {
         tokio::time::sleep(READ_INTERVAL).await;
@@ -82,7 +81,7 @@ async fn watch_with_retries(context: &WatchContext, scope: &Scope, table: &Subsc
                     );
                 }
                 // If no operation is waiting for any of the objects, changes may be observed late. Retry less
-                // often then, because calls may keep failing, for example without watch permission.
+                // often, because calls may keep failing, for example without watch permission.
                 let wait = if table.is_awaited() { failing.delay } else { READ_INTERVAL };
                 tokio::time::sleep(wait).await;
                 failing.delay = failing.delay.saturating_mul(2).min(RETRY_MAX);
@@ -127,14 +126,14 @@ async fn list(
         context.handle_listed(scope, table, object).await;
         listed.insert(place_of(object));
     }
-    // Read subscribed objects that are missing from the list. They may have been deleted since the last
-    // watch, but the list may also be outdated.
+    // Read subscribed objects that aren't in the list. They may have been deleted since the last watch, but
+    // the list may also be outdated.
     context.read_objects(&scope.gvk, table, table.subscribed_places(&listed)).await;
     Ok(listing.resource_version)
 }
 
-/// Reports changes until the watch ends. Returns the resource version that the next watch can continue from,
-/// if any.
+/// Reports changes until the watch ends. Returns the resource version for the next watch to continue from, if
+/// any.
 async fn watch_from(
     context: &WatchContext,
     scope: &Scope,
@@ -169,7 +168,7 @@ async fn watch_from(
     Ok(reached.resume_version())
 }
 
-/// Asks a health judge about the newest observation of one object, for as long as the subscription lasts.
+/// Asks a health judge about the newest observation of one object, until the subscription ends.
 pub(super) async fn run_health_judge(
     context: Arc<WatchContext>,
     name: String,

@@ -1,4 +1,4 @@
-//! Subscriptions to the objects of a kind, with the last observation of each object.
+//! Subscriptions to the objects of a kind, with each object's last observation.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,25 +13,24 @@ use crate::inbox::Inbox;
 
 /// Minimum time that an object must be unhealthy before its pods are read. Most objects recover sooner.
 const UNHEALTHY_DELAY: Duration = Duration::from_secs(2);
-/// Delay before the pods of the same object are read again. It doubles for as long as the reason stays the
-/// same.
+/// Delay before the pods of the same object are reread. Doubles while the reason stays the same.
 const REREAD_DELAY_MIN: Duration = Duration::from_secs(5);
-/// Maximum delay before the pods are read again.
+/// Maximum delay before the pods are reread.
 const REREAD_DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// Role of an object for the subscribed operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WatchTarget {
-    /// Object of a task. All observations are reported.
+    /// Object of a task. Reports all observations.
     Task(TaskId),
-    /// A namespace that the operation writes to. Only its deletion is reported.
+    /// Namespace that the operation writes to. Reports only its deletion.
     Namespace(String),
 }
 
-/// Namespace and name of an object whose kind is clear from the context.
+/// Namespace and name of an object of a known kind.
 pub(super) type Place = (String, String);
 
-/// Input for a health judge: an object, together with its observation according to the health rule.
+/// Input for a health judge: an object, and its observation according to the health rule.
 pub(super) type JudgeInput = (Arc<Object>, ObservedState);
 
 /// Subscription of an operation to one object.
@@ -40,7 +39,7 @@ pub(super) struct Subscriber {
     pub operation: OperationId,
     pub target: WatchTarget,
     pub inbox: Inbox,
-    /// Queue of objects that a health judge must evaluate before they are reported. Only the newest counts.
+    /// Queue of objects for a health judge to evaluate before they are reported. Only the newest counts.
     pub judge_queue: Option<watch::Sender<Option<JudgeInput>>>,
 }
 
@@ -50,8 +49,8 @@ impl Subscriber {
         match &self.target {
             WatchTarget::Task(task) => self.inbox.push_input(Input::Observed { task: *task, observation }),
             WatchTarget::Namespace(name) => {
-                // Report only an existing namespace that is being deleted. A missing namespace may still be
-                // created by the operation itself.
+                // Report a namespace only if it exists and is being deleted. The operation itself may still
+                // create a missing one.
                 if let ObservedState::Present { uid, resource_version, deleting, .. } = observation.seen {
                     let identity = Some(ObjectIdentity { uid, resource_version });
                     let namespace_observation =
@@ -62,15 +61,15 @@ impl Subscriber {
         }
     }
 
-    /// Reports the reason why an object is unhealthy.
+    /// Reports why an object is unhealthy.
     pub fn report_reason(&self, reason: &str) {
         if let WatchTarget::Task(task) = self.target {
             self.inbox.push_input(Input::Reason { task, reason: reason.to_owned() });
         }
     }
 
-    /// Reports that changes are no longer observed, or are observed again. Ignores missing watch permission
-    /// for namespaces, which are read directly.
+    /// Reports that observation has failed or recovered. Ignores missing watch permission for namespaces,
+    /// which are read directly.
     fn report_watch_failure(&self, trouble: Option<String>, since: Timestamp) {
         if self.is_waiting() {
             self.inbox.push_input(Input::WatchStatus { trouble, since });
@@ -88,14 +87,14 @@ impl Subscriber {
 pub(super) struct WatchFailure {
     /// The cluster's error message.
     pub message: String,
-    /// Time at which the cluster stopped responding.
+    /// Time when the cluster stopped responding.
     pub since: Timestamp,
 }
 
-/// Source of observations. Each source can fail independently of the other.
+/// Source of observations. The sources can fail independently.
 #[derive(Clone, Copy)]
 pub(super) enum ObservationSource {
-    /// Lists, and the watches that follow them.
+    /// Lists, and the watches after them.
     Watch,
     /// Reads of individual objects.
     Reads,
@@ -117,7 +116,7 @@ impl WatchFailures {
 #[derive(Default)]
 pub(super) struct SubscriptionTable {
     entries: Mutex<HashMap<Place, Entry>>,
-    /// Reported reasons why changes aren't observed.
+    /// Reported failures to observe changes.
     failures: Mutex<WatchFailures>,
     /// Notified when an object becomes unhealthy or recovers.
     pub health_changed: Notify,
@@ -127,7 +126,7 @@ pub(super) struct SubscriptionTable {
 struct Entry {
     subscribers: Vec<Subscriber>,
     last_observation: Option<ObservedState>,
-    /// Set while the object exists and is unhealthy.
+    /// Present while the object exists and is unhealthy.
     unhealthy: Option<Box<UnhealthyState>>,
 }
 
@@ -135,7 +134,7 @@ struct Entry {
 struct UnhealthyState {
     /// Time of the next read of the object's pods.
     next_read_at: Timestamp,
-    /// Delay between the next read and the read that follows.
+    /// Delay after the next read.
     delay: Duration,
     /// Last reported reason.
     reason: String,
@@ -154,7 +153,7 @@ fn is_unhealthy(seen: &ObservedState) -> bool {
 
 impl SubscriptionTable {
     fn lock_entries(&self) -> MutexGuard<'_, HashMap<Place, Entry>> {
-        // Every change under the lock is a single operation, so a panic can't leave a partial change behind.
+        // Every change under the lock is a single operation, so a panic can't leave a partial change.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,13 +181,12 @@ impl SubscriptionTable {
         self.report_change(seeing, Some(trouble), since);
     }
 
-    /// Records that a source is working again, and informs the operations that knew of the failure.
+    /// Records that a source has recovered, and informs the operations that knew of the failure.
     pub fn record_recovery(&self, seeing: ObservationSource, now: Timestamp) {
         self.report_change(seeing, None, now);
     }
 
-    /// Notifies each waiting operation once when changes are no longer observed, and once when they are
-    /// observed again.
+    /// Notifies each waiting operation once when changes are missed, and once when they are observed again.
     fn report_change(&self, seeing: ObservationSource, trouble: Option<WatchFailure>, now: Timestamp) {
         let places = self.lock_entries();
         let mut known = self.lock_failures();
@@ -214,7 +212,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Returns the time at which the pods of an unhealthy object must next be read.
+    /// Returns the time of the next read of an unhealthy object's pods.
     pub fn next_unhealthy_read(&self) -> Option<Timestamp> {
         self.lock_entries()
             .values()
@@ -223,7 +221,7 @@ impl SubscriptionTable {
             .min()
     }
 
-    /// Returns up to `most` objects whose pods must be read now.
+    /// Returns up to `most` objects with pods to read now.
     pub fn take_due_unhealthy(&self, now: Timestamp, most: usize) -> Vec<Place> {
         let mut places = self.lock_entries();
         let mut due: Vec<(&Place, &mut Box<UnhealthyState>)> = places
@@ -242,8 +240,8 @@ impl SubscriptionTable {
             .collect()
     }
 
-    /// Records the reason indicated by an object's pods. Returns the subscribers to notify, or an empty list
-    /// if the reason isn't new.
+    /// Records the reason found in an object's pods. Returns the subscribers to notify, or an empty list if
+    /// the reason isn't new.
     pub fn record_reason(&self, place: &Place, reason: &str) -> Vec<Subscriber> {
         let mut places = self.lock_entries();
         let Some(entry) = places.get_mut(place) else { return Vec::new() };
@@ -299,7 +297,7 @@ impl SubscriptionTable {
             }
             (Some(_), true) => {}
         }
-        // A deleted object may be recreated, so store only observations of an existing object.
+        // A deleted object may be recreated, so store only observations of an existing one.
         entry.last_observation = matches!(seen, ObservedState::Present { .. }).then(|| seen.clone());
         entry.subscribers.clone()
     }

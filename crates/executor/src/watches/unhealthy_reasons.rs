@@ -1,5 +1,5 @@
-//! Reasons why objects are unhealthy. While an awaited object is unhealthy, its events and pods are read at
-//! long intervals. The reasons are only used in messages.
+//! Reasons why objects are unhealthy, used only in messages. While an awaited object is unhealthy, its events
+//! and pods are read at long intervals.
 
 use tidegate_cluster::ErrorKind;
 use tidegate_model::{Gvk, Object};
@@ -7,14 +7,14 @@ use tidegate_model::{Gvk, Object};
 use super::subscriptions::{Place, SubscriptionTable};
 use super::watch_context::WatchContext;
 
-/// Maximum number of unhealthy objects in a scope that are read per round. The rest wait for the next round.
+/// Maximum number of unhealthy objects per scope read in a round. The rest wait for the next one.
 const OBJECTS_PER_ROUND: usize = 8;
-/// Minimum time between two rounds.
+/// Minimum time between rounds.
 const ROUND_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_secs(2);
-/// Maximum number of pods per workload whose events are read.
+/// Maximum number of pods per workload with events to read.
 const PODS_MAX: usize = 2;
 
-/// Reads the reasons whenever an object in the scope has been unhealthy for a short time.
+/// Reads the reasons after an object in the scope has been unhealthy for a short time.
 pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
     // Once permission to read events is denied, don't request them again.
     let mut may_read_events = true;
@@ -39,7 +39,7 @@ pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &Subs
     }
 }
 
-/// Reads one object and reports why it is unhealthy. A failed read is repeated in a later round.
+/// Reads one object, and reports why it is unhealthy. A later round repeats a failed read.
 async fn read_reason(
     context: &WatchContext,
     gvk: &Gvk,
@@ -76,7 +76,7 @@ async fn read_reason(
     }
 }
 
-/// Returns the newest warning among the events about these objects.
+/// Returns the newest warning in the events about these objects.
 async fn newest_warning(
     context: &WatchContext,
     objects: impl Iterator<Item = &Object>,

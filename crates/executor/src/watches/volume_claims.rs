@@ -1,5 +1,5 @@
-//! PersistentVolumeClaims whose storage class creates a volume only when a Pod first uses the claim. Such a
-//! claim remains Pending until then, and the Pod may be in a later wave.
+//! PersistentVolumeClaims with a storage class that creates a volume only on first use by a Pod. Until then,
+//! the claim remains Pending, and the Pod may be in a later wave.
 
 use tidegate_cluster::Cluster;
 use tidegate_health::{
@@ -8,8 +8,8 @@ use tidegate_health::{
 use tidegate_model::{Gvk, HealthStatus, Object, ObservedState};
 use tokio::sync::Semaphore;
 
-/// Treats a claim that is waiting for its first consumer as Healthy. A rule defined by the user takes
-/// precedence. `permits` limits the number of concurrent calls to the cluster.
+/// Treats a claim waiting for its first consumer as Healthy, unless the user has defined a rule. `permits`
+/// limits concurrent calls to the cluster.
 pub(super) async fn apply_storage_class(
     (cluster, permits): (&dyn Cluster, &Semaphore),
     rules: &HealthRules,
@@ -29,7 +29,7 @@ fn is_progressing(observed: &ObservedState) -> bool {
 }
 
 /// Returns true if the storage class binds volumes on first use. Falls back to the claim's events if the
-/// storage class can't be read.
+/// storage class is unreadable.
 async fn is_waiting_for_consumer(
     (cluster, permits): (&dyn Cluster, &Semaphore),
     claim: &Object,

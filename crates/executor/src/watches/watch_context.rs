@@ -1,4 +1,4 @@
-//! Context shared by all watches of a cluster, which reads objects and reports observations.
+//! Context shared by all watches of a cluster. It reads objects and reports observations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::health_evaluation;
 
 /// Maximum number of concurrent reads per kind. The cluster's own limit also applies.
 const CONCURRENT_READS_MAX: usize = 8;
-/// Minimum duration of a failed read after which the cluster is considered to be hanging.
+/// Minimum duration of a failed read for the cluster to count as hanging.
 const HANG_TIME: Duration = Duration::from_secs(5);
 
 /// Context shared by all watches of a cluster.
@@ -26,12 +26,12 @@ pub(super) struct WatchContext {
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,
-    /// Limits concurrent calls to the cluster. Opening a watch counts as a call, but an open watch doesn't.
+    /// Limit on concurrent calls to the cluster. Opening a watch counts as a call, but an open watch doesn't.
     pub permits: Arc<Semaphore>,
 }
 
 impl WatchContext {
-    /// Reports an observation to one subscriber, with the current time.
+    /// Reports an observation to one subscriber, as of now.
     pub fn report(&self, subscriber: &Subscriber, observed: ObservedState) {
         Self::report_as_of(self.clock.now(), subscriber, observed);
     }
@@ -57,7 +57,7 @@ impl WatchContext {
     /// Reports to all subscribers of an object that the object exists.
     async fn report_present(&self, table: &SubscriptionTable, object: &Object) {
         let place = place_of(object);
-        // Skip objects without subscribers; most don't have any.
+        // Skip objects without subscribers, which are the majority.
         if !table.has_subscribers(&place) {
             return;
         }
@@ -77,8 +77,8 @@ impl WatchContext {
         }
     }
 
-    /// Reports to all subscribers of an object that the object no longer exists. `as_of` is the time at which
-    /// the read started. An object that was created later may exist.
+    /// Reports to all subscribers of an object that it is gone. `as_of` is the start time of the read. An
+    /// object created later may exist.
     pub fn report_gone(as_of: Timestamp, table: &SubscriptionTable, place: &Place, uid: Option<String>) {
         let gone = ObservedState::Gone { uid };
         for subscriber in table.record_observation(place, &gone, as_of) {
@@ -89,7 +89,7 @@ impl WatchContext {
         }
     }
 
-    /// Reads one object. If that fails, the watch or the next read will observe it.
+    /// Reads one object. If that fails, the watch or the next read observes it.
     pub async fn read_object(&self, gvk: &Gvk, place: &Place, table: &SubscriptionTable) {
         let Ok(permit) = self.permits.acquire().await else { return };
         let began = self.clock.now();

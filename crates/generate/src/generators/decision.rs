@@ -18,7 +18,7 @@ pub(crate) fn decision_parameters(
         return Err(spot.error(Problem::Decision));
     }
     let decisions = match spot.resolve_reply(run.inputs.decisions(&generator)) {
-        // Go on, so that the clusters are requested in the same run as the resources.
+        // Continue, so that the clusters are requested in the same run as the resources.
         Err(GenerateStop::NotAvailableYet) => None,
         decisions => Some(decisions?),
     };

@@ -57,7 +57,7 @@ pub(crate) fn git_parameters(
     let mut is_unknown = false;
     for path in chosen {
         match file_parameters(run, &mut sets, &path, &tree, &git, spot) {
-            // Go on, so that all files are requested in the same run.
+            // Continue, so that all files are requested in the same run.
             Err(GenerateStop::NotAvailableYet) => is_unknown = true,
             other => other?,
         }
@@ -65,8 +65,8 @@ pub(crate) fn git_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Rejects patterns that can't match anything in any repository. Including such a pattern would delete the
-/// generator's Applications; excluding it would do nothing.
+/// Rejects patterns that can't match anything in any repository. Including one would delete the generator's
+/// Applications; excluding one would do nothing.
 fn check_patterns(
     field: &'static str,
     patterns: &[(&str, bool)],
@@ -94,7 +94,7 @@ fn check_patterns(
     Ok(())
 }
 
-/// Returns all folders that contain a file at any depth, except for hidden folders.
+/// Returns all folders that contain a file at any depth, except hidden ones.
 fn all_folders(tree: &GitTree) -> BTreeSet<&str> {
     let mut folders = BTreeSet::new();
     for file in &tree.files {

@@ -46,8 +46,8 @@ fn as_object<'v>(value: &'v Value, what: &'static str) -> Result<&'v Parameters,
     value.as_object().ok_or_else(|| Problem::NotAnObject { what, found: describe_kind(value) })
 }
 
-/// Converts an element to parameters for `{{name}}` templates, all of which (including `values`) must be
-/// strings.
+/// Converts an element to parameters for `{{name}}` templates. All values, including those in `values`, must
+/// be strings.
 fn as_texts(element: &Parameters) -> Result<Parameters, Problem> {
     let text = |key: &str, value: &Value| match value {
         Value::String(_) => Ok(value.clone()),

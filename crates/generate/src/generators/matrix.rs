@@ -5,8 +5,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, Parameters, add_missing, to_text};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Combines each parameter set of the first generator with each of the second, whose templates are rendered
-/// with the parameters from the first.
+/// Combines each parameter set of the first generator with each of the second. The first's parameters are
+/// used to render the second's templates.
 pub(crate) fn matrix_parameters(
     run: &mut GenerateRun<'_>,
     matrix: &MatrixGenerator,
@@ -26,7 +26,7 @@ pub(crate) fn matrix_parameters(
         }
         let known = Value::Object(known);
         let seconds = match run.nested_parameter_sets(1, second, Some(&known), spot) {
-            // Go on, so that the data for all parameter sets is requested in the same run.
+            // Continue, so that the data for all parameter sets is requested in the same run.
             Err(GenerateStop::NotAvailableYet) => {
                 is_unknown = true;
                 continue;
@@ -75,7 +75,8 @@ fn combine_parameters(
     Ok(second)
 }
 
-/// Returns true for lists and objects. They aren't converted to strings, which would be useless in templates.
+/// Returns true for lists and objects. As strings, they would be useless in templates, so they aren't
+/// converted.
 fn is_structured(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }

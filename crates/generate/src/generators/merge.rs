@@ -7,8 +7,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, Parameters, add_missing};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Returns the first generator's parameter sets, overridden by sets of the other generators with the same
-/// values for the merge keys. Sets without a counterpart in the first generator are dropped.
+/// Returns the first generator's parameter sets, overridden by the other generators' sets with the same merge
+/// keys. Sets without a counterpart in the first generator are dropped.
 pub(crate) fn merge_parameters(
     run: &mut GenerateRun<'_>,
     merge: &MergeGenerator,
@@ -25,7 +25,7 @@ pub(crate) fn merge_parameters(
     let mut is_unknown = false;
     for (index, entry) in merge.generators.iter().enumerate() {
         match run.nested_parameter_sets(index, entry, spot.outer_parameters, spot) {
-            // Go on, so that the data for all generators is requested in the same run.
+            // Continue, so that the data for all generators is requested in the same run.
             Err(GenerateStop::NotAvailableYet) => is_unknown = true,
             sets => all.push(index_by_keys(sets?, &keys, index, spot)?),
         }

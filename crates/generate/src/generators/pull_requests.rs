@@ -50,7 +50,7 @@ pub(crate) fn pull_request_parameters(
     Ok(sets)
 }
 
-/// A filter for pull requests, all of whose conditions must be met.
+/// A filter for pull requests. All its conditions must be met.
 struct PullRequestMatcher {
     branch: Option<Regex>,
     target_branch: Option<Regex>,

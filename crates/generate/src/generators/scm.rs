@@ -44,7 +44,7 @@ fn branch_sort_key(branch: &Branch) -> (&str, &str, &str) {
     (&branch.organization, &branch.repository, &branch.branch)
 }
 
-/// A filter for branches, all of whose conditions must be met.
+/// A filter for branches. All its conditions must be met.
 struct BranchMatcher {
     repository: Option<Regex>,
     label: Option<Regex>,

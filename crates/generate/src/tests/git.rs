@@ -47,7 +47,7 @@ fn folders_are_chosen_by_patterns() {
         (json!([{"path": "*"}]), &["apps", "clusters"]),
         (json!([{"path": "apps/*/*"}]), &["apps/web/base"]),
         (json!([{"path": "apps/*"}, {"path": "apps/web", "exclude": true}]), &["apps/Old_App", "apps/db"]),
-        // An exclusion applies regardless of its position.
+        // An exclusion applies in any position.
         (json!([{"path": "apps/web", "exclude": true}, {"path": "apps/*"}]), &["apps/Old_App", "apps/db"]),
         (json!([{"path": "apps/web"}, {"path": "clusters/??"}]), &["apps/web", "clusters/eu", "clusters/us"]),
         (json!([{"path": "nowhere/*"}]), &[]),

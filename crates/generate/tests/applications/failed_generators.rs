@@ -71,7 +71,7 @@ fn an_empty_generator_has_not_failed() {
     assert_eq!((generated.applications.len(), generated.errors.len()), (0, 1));
 }
 
-/// With more errors than the limit, the caller wouldn't know all failed generators, so the whole run fails.
+/// With more errors than the limit, the caller can't know all failed generators, so the whole run fails.
 #[test]
 fn too_many_errors_fail_the_run() {
     let set = appset(json!([{"name": "a"}]), |set| {

@@ -79,7 +79,7 @@ fn jq_expressions_count_as_steps() {
     assert!(error.contains("jq expressions exceed the limit of 50000000 steps"), "{error}");
 }
 
-/// Each string is within the limits for a string, but all strings together exceed the limits for a run.
+/// Each string is within its own limit, but together they exceed the limit for a run.
 #[test]
 fn all_templates_together_have_a_limit() {
     let large = "{{ repeat 1000000 \"a\" }}";

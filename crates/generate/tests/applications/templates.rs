@@ -129,7 +129,7 @@ fn a_set_without_parameters_is_one_like_any_other() {
     assert_eq!(found[0]["metadata"]["finalizers"], json!(["resources-finalizer.argocd.argoproj.io"]));
 }
 
-/// Tests the functions that Argo CD adds to sprig's functions, and those that it removes.
+/// Tests the functions that Argo CD adds to sprig, and those that it removes.
 #[test]
 fn functions_are_those_of_argo_cd() {
     let elements = json!([{"name": "web", "text": "Feat/A_b.c", "deep": {"a": [1, "x"], "b": true}, "yaml": "a: [1, b]"}]);

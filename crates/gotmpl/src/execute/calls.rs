@@ -6,13 +6,13 @@ use crate::node::{Number, Operand, OperandKind};
 use crate::quote::quote_string;
 use crate::value::{Elem, Val, Weight};
 
-/// Number of bytes or elements in a function's result that count as one step.
+/// Number of bytes or elements in a function's result per step.
 const RESULT_SIZE_PER_STEP: usize = 256;
 
-/// Number of nested argument values that count as one step.
+/// Number of nested argument values per step.
 const PARTS_PER_STEP: usize = 16;
 
-/// Functions that inspect only a value and its direct elements, so deeper values don't count as steps.
+/// Functions that inspect only a value and its direct elements. Deeper values cost no steps.
 const SHALLOW_FUNCTIONS: [&str; 42] = [
     "append",
     "chunk",
@@ -117,7 +117,7 @@ impl Executor<'_, '_> {
             values.push(self.check_type(last, function.parameter(arguments.len()))?);
         }
         if name == "call" {
-            // Template values are never functions, so every value that isn't null is an error.
+            // Template values are never functions, so anything but null is an error.
             if let Some(value) = values.first().filter(|value| !value.is_null()) {
                 let called = match (arguments.first(), value) {
                     (Some(first), _) => first.to_string(),
@@ -202,8 +202,8 @@ impl Executor<'_, '_> {
         }
     }
 
-    /// Returns the value if it can be passed as a parameter of the given type. Otherwise, fails with Go's
-    /// error message.
+    /// Returns the value if a parameter of the given type accepts it. Otherwise, fails with Go's error
+    /// message.
     fn check_type(&mut self, got: TypedValue, ty: Ty) -> ExecResult<Val> {
         let fits = match (&got.value, ty) {
             (_, Ty::Any | Ty::Raw)

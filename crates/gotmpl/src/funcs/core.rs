@@ -12,8 +12,8 @@ const RAW: &[Ty] = &[Ty::Raw];
 const RAW2: &[Ty] = &[Ty::Raw, Ty::Raw];
 
 pub(super) const GO: &[Builtin] = &[
-    // Only the parameters of these two functions are used. The executor calls neither, because it evaluates
-    // their arguments lazily.
+    // Only the parameters of these two functions are used. The executor evaluates their arguments lazily and
+    // never calls them.
     variadic("and", RAW2, |_, values| Ok(at(values, 0).clone())),
     variadic("or", RAW2, |_, values| Ok(at(values, 0).clone())),
     fixed("not", RAW, |_, values| Ok(Val::Bool(!at(values, 0).is_true()))),
@@ -28,7 +28,7 @@ pub(super) const GO: &[Builtin] = &[
     variadic("html", ANY, |_, values| Ok(Val::str(escape_html(&join_values(values))))),
     variadic("js", ANY, |_, values| Ok(Val::str(escape_js(&join_values(values))))),
     variadic("urlquery", ANY, |_, values| Ok(Val::str(super::urls::escape_query(&join_values(values))))),
-    // The executor rejects values other than nil before it calls this function, because template values are
+    // The executor rejects values other than nil before calling this function, because template values are
     // never functions.
     variadic("call", RAW2, |_, _| Err("call of nil".to_owned())),
     variadic("eq", RAW2, |_, values| compare::eq(values).map(Val::Bool)),
@@ -109,7 +109,7 @@ fn len(value: &Val) -> CallResult {
     }
 }
 
-/// Converts an index, and checks that it is less than a length.
+/// Converts an index. Fails if it exceeds `length`.
 fn check_index(value: &Val, length: usize) -> Result<usize, String> {
     let index = match value {
         Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => value.integer().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Decimal numbers of arbitrary size. With them, as in sprig, the sum of 0.1 and 0.2 is exactly 0.3.
+//! Decimal numbers of arbitrary size. As in sprig, the sum of 0.1 and 0.2 is exactly 0.3.
 
 use std::cmp::Ordering;
 

@@ -52,8 +52,8 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// Parses JSON. Returns the value, and the first number that is too large for a float. In the value, such
-/// numbers are 0, as in Go.
+/// Parses JSON. Returns the value and the first number too large for a float. As in Go, such numbers become
+/// 0.
 fn read_json(text: &str) -> Result<(Val, Option<String>), String> {
     let error = match serde_json::from_str::<Value>(text) {
         Ok(value) => return Ok((Val::from_json(&value), None)),
@@ -66,7 +66,7 @@ fn read_json(text: &str) -> Result<(Val, Option<String>), String> {
     }
 }
 
-/// Replaces each number that is too large for a float with 0, and returns the first of these numbers.
+/// Replaces each number too large for a float with 0, and returns the first of them.
 fn without_large_numbers(text: &str) -> (String, Option<String>) {
     let mut kept = String::new();
     let mut first = None;
@@ -207,7 +207,7 @@ fn json_float(number: f64) -> Result<String, String> {
     Ok(crate::format::without_exponent(number))
 }
 
-/// Decodes base64. If the input is invalid, returns Go's error message as the result, as sprig does.
+/// Decodes base64. For invalid input, returns Go's error message as the result, as sprig does.
 fn decode_base64(text: &str) -> String {
     let clean: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
     match STANDARD.decode(&clean) {

@@ -1,6 +1,6 @@
 //! Functions that templates can't call. Most of them return something new on every call or read the
-//! environment, so an Application that used them would always be out of sync. The others derive secrets or
-//! decrypt data, which anyone with access to the Application could then see.
+//! environment, which would keep an Application out of sync forever. The others derive secrets or decrypt
+//! data, which anyone with access to the Application could then see.
 
 use super::{Builtin, CallResult, Ty, variadic};
 

@@ -169,7 +169,7 @@ fn join_words(text: &str, connector: char) -> String {
                 if class_at(at + 1) == Some(Class::Letters) {
                     written.push(connector);
                 } else if let Some((_, digits)) = parts.get(at) {
-                    // These digits complete the current word, because no lower-case letters follow.
+                    // No lower-case letters follow, so these digits complete the current word.
                     written.push_str(digits);
                     at += 1;
                 }

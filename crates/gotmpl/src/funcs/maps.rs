@@ -1,4 +1,4 @@
-//! Functions for maps. They sort keys wherever Go would return them in random order.
+//! Functions for maps. Keys are sorted wherever Go would return them in random order.
 
 use std::collections::BTreeMap;
 
@@ -76,9 +76,9 @@ fn merge(values: &[Val], overwrite: bool) -> CallResult {
     Ok(at(values, 0).clone())
 }
 
-/// Merges the source into the target, including nested maps. Without `overwrite`, fills in only empty values
-/// of the target, and ignores nulls in the source. With `overwrite`, source values take precedence, except
-/// that a map replaces only an empty value.
+/// Merges the source into the target, including nested maps. Without `overwrite`, fills only empty values of
+/// the target and ignores nulls in the source. With `overwrite`, source values take precedence, but a map
+/// replaces only an empty value.
 fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     if depth > crate::MAX_DEPTH {
         return;
@@ -139,7 +139,7 @@ fn is_map(value: &Val) -> bool {
     matches!(value, Val::Map(map) if map.elem == Elem::Any)
 }
 
-/// Builds a map of strings with the keys `_0`, `_1` and so on, as `split` returns it.
+/// Builds a map of strings with the keys `_0`, `_1` and so on, as returned by `split`.
 pub(super) fn numbered_map(texts: impl IntoIterator<Item = String>) -> Val {
     let entries: BTreeMap<String, Val> =
         texts.into_iter().enumerate().map(|(number, text)| (format!("_{number}"), Val::str(text))).collect();

@@ -68,7 +68,7 @@ pub(super) const SPRIG: &[Builtin] = &[
 /// 2^63, the smallest float above the range of `i64`.
 const OUT_OF_RANGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Converts a value to an integer. Returns 0 if the value isn't a number.
+/// Converts a number, a boolean or a string to an integer. Returns 0 for anything else.
 pub(super) fn to_integer(value: &Val) -> i64 {
     match value {
         Val::Int(value) | Val::Int64(value) => *value,
@@ -103,7 +103,7 @@ fn parse_integer(text: &str) -> i64 {
     if negative { -value } else { value }
 }
 
-/// Converts a value to a float. Returns 0 if the value isn't a number.
+/// Converts a number, a boolean or a string to a float. Returns 0 for anything else.
 pub(super) fn to_float(value: &Val) -> f64 {
     match value {
         Val::Float(value) => *value,
@@ -126,7 +126,7 @@ pub(super) fn to_float(value: &Val) -> f64 {
     }
 }
 
-/// Parses decimal digits. A number that is too large becomes the largest integer.
+/// Parses decimal digits. A number too large becomes the largest integer.
 fn atoi(text: &str) -> i64 {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     text.parse().unwrap_or_else(|error: std::num::ParseIntError| match error.kind() {
@@ -170,7 +170,7 @@ fn round(_: &Call, values: &[Val]) -> CallResult {
     Ok(Val::Float(rounded / power))
 }
 
-/// Number of bytes that each number in a list adds toward the size limit.
+/// Number of bytes that each number in a list counts toward the size limit.
 const NUMBER_BYTES: usize = 8;
 
 fn steps(call: &Call, start: i64, stop: i64, step: i64) -> CallResult {

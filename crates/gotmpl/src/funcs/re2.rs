@@ -9,7 +9,7 @@ const REPEAT_MAX: u32 = 1_000;
 /// the `regex` crate reject it.
 pub(super) fn translated(pattern: &str) -> Result<String, String> {
     let mut translation = Translation { rest: pattern, output: String::new() };
-    // Go rejects a repetition of a repetition, so the loop remembers where the preceding repetition starts.
+    // Go rejects a repetition of a repetition, so remember where the preceding one starts.
     let mut repeated: Option<&str> = None;
     while let Some(next) = translation.rest.chars().next() {
         let before = translation.rest;

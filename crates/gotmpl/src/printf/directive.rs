@@ -15,7 +15,7 @@ pub(super) struct Directive {
     pub(super) zero: bool,
     pub(super) width: Option<usize>,
     pub(super) precision: Option<usize>,
-    /// Maximum size, in bytes, of a formatted list or map. A longer result would exceed the limit of `printf`
+    /// Maximum size of a formatted list or map, in bytes. A longer result would exceed the limit of `printf`
     /// anyway.
     pub(super) bytes_max: usize,
 }
@@ -85,7 +85,7 @@ impl Directive {
         text
     }
 
-    /// Formats an element of a list or map. Every verb prints nil in the same way.
+    /// Formats an element of a list or map. All verbs print nil the same way.
     fn print_element(&self, verb: char, value: &Val) -> String {
         if value.is_null() { "<nil>".to_owned() } else { self.print(verb, value) }
     }

@@ -78,8 +78,7 @@ fn is_version(text: &str) -> bool {
 }
 
 impl Expressions<'_> {
-    /// Returns one of the given strings in quotes. If the template must not contain errors, the string is
-    /// valid.
+    /// Returns one of the given strings in quotes, a valid one if the template must not contain errors.
     fn text_of(&mut self, all: &[&str], is_good: fn(&str) -> bool) -> String {
         let is_careful = self.is_careful;
         format!("\"{}\"", self.choices.choose_where(all, |one| !is_careful || is_good(one)))

@@ -235,8 +235,8 @@ pub const FUNCTIONS: &[Function] = &[
     ("camelcase", "s", 's'),
 ];
 
-/// Functions that count bytes, so they may cut a character in half. Go keeps the bytes of a partial
-/// character, so only ASCII templates call these functions.
+/// Functions that count bytes and may cut a character in half. Go keeps the bytes of a partial character, so
+/// only ASCII templates call these functions.
 pub const CUTTING: [&str; 8] =
     ["slice", "substr", "trunc", "abbrev", "abbrevboth", "wrap", "wrapWith", "b64dec"];
 

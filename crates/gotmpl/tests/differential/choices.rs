@@ -1,4 +1,4 @@
-//! Random choices that are recorded, so that a failing case can be repeated with fewer and smaller choices.
+//! Random choices, recorded so that a failing case can be repeated with fewer and smaller ones.
 
 /// A source of choices: a seed or a recording. At the end of a recording, the source always chooses the first
 /// option.
@@ -18,7 +18,7 @@ impl Choices {
         Self { recorded: made, next: 0, state: None }
     }
 
-    /// Returns the choices that have been made so far.
+    /// Returns the choices made so far.
     pub fn into_choices(mut self) -> Vec<u32> {
         self.recorded.truncate(self.next);
         self.recorded

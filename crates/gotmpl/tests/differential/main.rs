@@ -102,7 +102,7 @@ fn compare(program: &str) -> Result<(), Failed> {
     Err(Failed::from(format!("{} of {tried} cases differ:\n{}", differences.len(), differences.join("\n"))))
 }
 
-/// Minimizes a case with a difference, and returns a description of the minimized case.
+/// Minimizes a case with a difference and returns a description of the minimized case.
 fn smallest_difference(seed: u64, reference: &mut Reference) -> String {
     let mut ask = |case: &Value| reference.render(std::slice::from_ref(case)).remove(0);
     let mut choices = Choices::from_seed(seed);

@@ -29,7 +29,7 @@ impl Reference {
         Ok(Self { child, requests: questions, responses: answers })
     }
 
-    /// Renders the cases with Go, and returns the results.
+    /// Renders the cases with Go and returns the results.
     pub fn render(&mut self, cases: &[Value]) -> Vec<RenderResult> {
         let (questions, answers) = (self.requests.as_mut().unwrap(), &mut self.responses);
         let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();

@@ -1,5 +1,5 @@
 //! Evaluation of a row for an object. Content of the wrong type counts as absent, because rows read the
-//! statuses of third-party controllers. An object with an unrecognized status is Progressing.
+//! statuses of third-party controllers. An unrecognized status is Progressing.
 
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
@@ -14,16 +14,16 @@ use crate::verdict::first_non_blank;
 /// Health of an object, and the generation of the conditions behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowAssessment {
-    /// The health, or `None` if there is no health status to wait for.
+    /// The health, or `None` without a health status to wait for.
     pub health: Option<Health>,
     pub generation: Option<i64>,
-    /// True if the object is Degraded only after the grace period, which starts at the condition's last
+    /// True if the object turns Degraded only after the grace period, which starts at the condition's last
     /// transition.
     pub has_grace_period: bool,
 }
 
 const NOT_REPORTED: &str = "Waiting for the status to be reported";
-/// Applies if none of the row's clauses match.
+/// Clause for objects that match none of the row's clauses.
 static WAITING_CLAUSE: HealthClause = HealthClause {
     status: Some(HealthStatus::Progressing),
     has_grace_period: false,
@@ -66,7 +66,7 @@ pub(crate) fn assess_row(row: &HealthRow, object: &Object) -> RowAssessment {
 struct ClauseEvidence<'a> {
     /// Message from the object's status.
     message: &'a str,
-    /// Description of the content that matched.
+    /// Description of the matching content.
     description: String,
     generation: Option<i64>,
 }
@@ -189,8 +189,7 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// Returns the evidence for an unmet condition: one that the row requires for Healthy but that isn't
-    /// fulfilled.
+    /// Returns the evidence for an unmet condition, one that the row requires for Healthy.
     fn find_unmet_condition(self, row: &HealthRow) -> Option<ClauseEvidence<'a>> {
         let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
         let mut lacking =
@@ -293,7 +292,7 @@ fn field_evidence<'a>(path: &Path, found: &str) -> ClauseEvidence<'a> {
     ClauseEvidence { description: format!("{name} is {found}"), ..ClauseEvidence::default() }
 }
 
-/// Returns a scalar as rows write it.
+/// Returns a scalar in the notation of rows.
 fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! Health of Gateway API objects whose status mirrors entries of the spec: a route's status lists its
+//! Health of Gateway API objects with a status that mirrors entries of the spec: a route's status lists its
 //! parents, a Gateway's its listeners.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::generation::{is_outdated, newest_generation};
 
-/// A route's reference to a parent, with the Gateway API's defaults filled in.
+/// Route's reference to a parent, with the Gateway API's defaults filled in.
 #[derive(PartialEq, Eq)]
 struct ParentRef<'a> {
     group: &'a str,
@@ -54,8 +54,8 @@ impl fmt::Display for ParentRef<'_> {
 /// controller, or come from other controllers.
 const RENEWED_CONDITIONS: [&str; 3] = ["Accepted", "Programmed", "ResolvedRefs"];
 
-/// Describes the first parent whose controller hasn't responded to the newest generation of a route. If
-/// several controllers respond for the same parent, a single response is enough.
+/// Describes the first parent without a controller's response to the newest generation of a route. If several
+/// controllers respond for the same parent, a single response is enough.
 pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
     let namespace = route.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let generation = newest_generation(route);

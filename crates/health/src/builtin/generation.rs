@@ -1,4 +1,4 @@
-//! Generations that conditions refer to.
+//! Generations in conditions.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ pub(super) fn newest_generation(object: &Value) -> i64 {
     object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Returns the generation that a condition refers to.
+/// Returns the generation in a condition.
 pub(super) fn observed_generation(condition: &Value) -> Option<i64> {
     condition.get("observedGeneration").and_then(Value::as_i64)
 }

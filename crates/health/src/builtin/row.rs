@@ -4,8 +4,8 @@
 //! group/Kind,Kind[+group/Kind] [gen|once] | Status test test "words" | Status test | Status
 //! ```
 //!
-//! The first clause whose tests all match determines the status. `None` means that there is no health status
-//! to wait for.
+//! The first clause with only matching tests determines the status. `None` means that there is no health
+//! status to wait for.
 //!
 //! | test | matches if |
 //! |---|---|
@@ -34,7 +34,7 @@
 //!
 //! The status `Late` means Progressing during a grace period and Degraded after it (`grace_period.rs`).
 //!
-//! A word after the kinds says what shows that the status is about the newest spec. With `gen`, it is the
+//! A word after the kinds names the evidence that the status is about the newest spec. With `gen`, it is the
 //! generation, which the controller always writes. With `once`, no evidence is needed, because the object has
 //! only a single task. Without a word, it is the generation, if the status or the condition has it.
 
@@ -65,9 +65,9 @@ pub(crate) enum EvidenceKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthClause {
-    /// Health status, or `None` if there is none to wait for.
+    /// Health status, or `None` without one to wait for.
     pub status: Option<HealthStatus>,
-    /// True if the status is Degraded only after the grace period.
+    /// True if the status turns Degraded only after the grace period.
     pub has_grace_period: bool,
     pub tests: Vec<ClauseTest>,
     /// Default message.
@@ -135,7 +135,7 @@ pub(crate) struct RowError {
     reason: String,
 }
 
-/// Parses all rows in a text. A line that begins with `https://` cites the documentation for the rows below
+/// Parses all rows in a text. A line that starts with `https://` cites the documentation for the rows below
 /// it. `#` starts a comment.
 pub(crate) fn parse_rows(text: &str) -> Result<Vec<HealthRow>, RowError> {
     let mut rows = Vec::new();
@@ -277,7 +277,7 @@ fn is_field(text: &str) -> bool {
         .any(|section| text.strip_prefix(section).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Maps whose keys may contain dots.
+/// Maps with keys that may contain dots.
 const DOTTED_KEY_MAPS: [&str; 3] = ["metadata.annotations.", "metadata.labels.", "spec.sparkConf."];
 
 fn parse_path(text: &str) -> Result<Path, String> {

@@ -6,7 +6,7 @@ use super::error::EvaluationError;
 /// thousand.
 pub(super) const STEPS_MAX: usize = 200_000;
 
-/// Steps that an evaluation may still take.
+/// Remaining steps of an evaluation.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps_left: usize,

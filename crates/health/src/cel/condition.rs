@@ -1,4 +1,4 @@
-//! Gate conditions on a single object: CEL expressions that refer to it as `object`.
+//! Gate conditions on a single object: CEL expressions about `object`.
 
 use serde_json::Value as Json;
 use tidegate_model::Object;
@@ -13,7 +13,7 @@ use super::value::Value;
 /// Name of the object in expressions.
 const OBJECT: &str = "object";
 
-/// An expression about a single object, `object`.
+/// Expression about a single object, `object`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Expression);
 

@@ -1,4 +1,4 @@
-//! Errors that occur when expressions are evaluated.
+//! Errors in the evaluation of expressions.
 
 use super::value::Value;
 

@@ -257,7 +257,7 @@ fn select_index(of: Value, at: &Value, optional: bool) -> EvaluationResult {
     }
 }
 
-/// Returns the number of values in a JSON value, which is what it costs to read.
+/// Returns the number of values in a JSON value, which is the cost of reading it.
 fn json_size(json: &Json) -> usize {
     let (mut count, mut open) = (0, vec![json]);
     while let Some(value) = open.pop() {

@@ -1,4 +1,4 @@
-//! Operators and functions that expressions can use.
+//! Operators and functions in expressions.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

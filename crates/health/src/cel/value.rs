@@ -50,7 +50,7 @@ impl Value {
         }
     }
 
-    /// Returns what it costs to compare or copy the value.
+    /// Returns the cost of comparing or copying the value.
     pub(super) fn cost(&self) -> usize {
         match self {
             Self::Text(text) => 1 + text.len() / 16,

@@ -5,34 +5,34 @@ use std::cell::Cell;
 
 use mlua::{HookTriggers, Lua, VmState};
 
-/// Maximum number of steps per run. A script that reads every field of the largest object that Kubernetes can
-/// store takes a tenth of that. An endless loop is stopped in well under a second.
+/// Maximum number of steps per run, ten times the cost of reading every field of the largest object that
+/// Kubernetes can store. An endless loop is stopped in well under a second.
 pub(crate) const STEPS_MAX: u64 = 20_000_000;
 /// Maximum memory in bytes that a script may allocate on top of the object itself. Memory isn't freed before
 /// the end of a run, so this also bounds the work caused by allocations.
 pub(crate) const MEMORY_BYTES_MAX: usize = 32 << 20;
-/// Number of bytes that cost another step. A single instruction can copy or compare a whole string or table,
-/// so it costs an extra step for every `BYTES_PER_STEP` bytes of the largest possible value.
+/// Number of bytes per additional step. A single instruction can copy or compare a whole string or table. It
+/// costs an extra step for every `BYTES_PER_STEP` bytes of the largest possible value.
 const BYTES_PER_STEP: u64 = 4_096;
 /// Number of instructions between two checks.
 const CHECK_INTERVAL: u32 = 10;
 
-/// Maximum call depth. Lua's own limit is 200 calls through C, and a script that reaches it can no longer be
-/// stopped.
+/// Maximum call depth. Lua's own limit is 200 calls through C, and a script that reaches it can't be stopped
+/// anymore.
 const DEPTH_MAX: usize = 100;
-/// Cost, in steps, of the error for too deeply nested calls.
+/// Cost of the error for deeply nested calls, in steps.
 const TOO_DEEP_STEPS: u64 = 5_000;
-/// Cost, in steps, of a call from Lua to native code, which takes about as long as this many instructions.
+/// Cost of a call from Lua to native code, in steps. The call takes about as long as this many instructions.
 pub(super) const CALL_STEPS: u64 = 100;
-/// Cost, in steps, of a caught error.
+/// Cost of a caught error, in steps.
 pub(super) const CATCH_STEPS: u64 = 1_000;
-/// Number of bytes that cost a step when a string is processed byte by byte.
+/// Number of bytes per step for processing a string byte by byte.
 const BYTES_PER_SLOW_STEP: u64 = 16;
 
 /// Message of the error that stops a script. Scripts may catch it, but the next instruction raises it again.
 const EXHAUSTED: &str = "the script exceeded its limits";
 
-/// Steps that a script may still take.
+/// Remaining steps of a script.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps_left: Cell<u64>,
@@ -88,7 +88,7 @@ impl Budget {
     }
 }
 
-/// Installs the limits for everything that the Lua state runs from now on.
+/// Installs the limits for everything that the Lua state runs from then on.
 pub(super) fn install_limits(lua: &Lua, budget: &std::rc::Rc<Budget>) -> mlua::Result<()> {
     lua.gc_stop();
     let used = lua.used_memory();
@@ -98,8 +98,8 @@ pub(super) fn install_limits(lua: &Lua, budget: &std::rc::Rc<Budget>) -> mlua::R
     lua.set_hook(HookTriggers::new().every_nth_instruction(CHECK_INTERVAL), move |lua, _| {
         let looked = looking.charge_instructions(lua);
         if looking.is_exhausted() {
-            // `pcall` catches errors from this hook too. They are raised again at every instruction, so that
-            // a script can't escape the limit.
+            // `pcall` catches errors from this hook too. Every instruction raises them again, so a script
+            // can't escape the limit.
             lua.set_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
                 Err(mlua::Error::runtime(EXHAUSTED))
             })?;

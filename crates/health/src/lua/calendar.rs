@@ -23,7 +23,7 @@ pub(super) fn date_time(seconds: i64) -> Option<DateTime> {
     Some(TimeZone::UTC.to_datetime(Timestamp::from_second(seconds).ok()?))
 }
 
-/// Formats a time like C's `strftime`. Unknown directives are left as they are.
+/// Formats a time like C's `strftime`. Unknown directives stay unchanged.
 pub(super) fn format_time(time: DateTime, format: &str) -> String {
     let mut text = String::new();
     let mut characters = format.chars();

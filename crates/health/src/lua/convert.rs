@@ -1,4 +1,4 @@
-//! Converts objects to Lua, and results from Lua.
+//! Conversion of objects to Lua, and of results from Lua.
 
 use mlua::{Lua, Table, Value};
 use serde_json::Value as Json;

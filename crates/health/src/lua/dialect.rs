@@ -1,4 +1,4 @@
-//! Translates Lua 5.1 syntax for the interpreter before a script is loaded. Line numbers don't change, so
+//! Translation of Lua 5.1 syntax for the interpreter before a script is loaded. Line numbers don't change, so
 //! errors point to the correct line.
 //!
 //! - A backslash before a character that doesn't need escaping is ignored (`"a\.b"` is `a.b`). Lua 5.2
@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-/// Inserted at the start of functions with `...`, in scripts that mention `arg`.
+/// Code at the start of functions with `...`, in scripts that mention `arg`.
 const ARG_DEFINITION: &str = " local arg={n=select(\"#\",...),...}; ";
 
 /// Returns a script in the interpreter's syntax.
@@ -104,8 +104,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a quoted string. An unterminated string ends with its line, and is rejected by the
-    /// interpreter.
+    /// Translates a quoted string. An unterminated string ends with its line, and the interpreter rejects it.
     fn translate_string(&mut self, mark: char) {
         self.copy(mark.len_utf8());
         while let Some(character) = self.rest.chars().next() {
@@ -131,7 +130,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the length of a string in long brackets that starts here, such as `[[…]]` or `[==[…]==]`.
+/// Returns the length of a leading string in long brackets, such as `[[…]]` or `[==[…]==]`.
 fn long_bracket_length(text: &str) -> Option<usize> {
     let level = text.strip_prefix('[')?.bytes().take_while(|byte| *byte == b'=').count();
     text.get(1 + level..)?.strip_prefix('[')?;

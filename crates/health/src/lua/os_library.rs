@@ -53,7 +53,7 @@ fn time_function(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<
     })
 }
 
-/// Parses a field of a time. It may be a string, because that is what `string.match` returns.
+/// Parses a field of a time. It may be a string, because `string.match` returns strings.
 fn integer_field(name: &str, part: &Value) -> mlua::Result<Option<i64>> {
     let number = match part {
         Value::Nil => return Ok(None),
@@ -78,7 +78,7 @@ fn date_function(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<
         let moment = date_time(seconds).ok_or_else(|| mlua::Error::runtime("the time is out of range"))?;
         let format = format.as_deref().unwrap_or("%c");
         let format = format.strip_prefix('!').unwrap_or(format);
-        // Each directive may expand to a longer text, hence the factor.
+        // A directive may expand to a longer text, hence the factor.
         budget.take_steps_for_bytes(format.len().saturating_mul(16))?;
         if format.starts_with("*t") {
             return calendar_table(lua, moment).map(Value::Table);

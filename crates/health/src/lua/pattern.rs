@@ -27,8 +27,8 @@ impl Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PatternMatch {
     pub(super) whole: Span,
-    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close, which is an error only
-    /// if it is used.
+    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close, an error only if it is
+    /// used.
     pub(super) captures: Vec<Option<Span>>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// A capture of a match in progress.
+/// Capture of a match in progress.
 #[derive(Clone, Copy)]
 struct Capture {
     start: usize,
@@ -119,7 +119,7 @@ impl Capture {
 struct Matcher<'a> {
     text: &'a [u8],
     items: &'a [u8],
-    /// Captures, of which the first `count` belong to the current attempt.
+    /// Captures. The first `count` belong to the current attempt.
     captures: Vec<Capture>,
     count: usize,
     depth: usize,

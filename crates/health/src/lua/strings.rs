@@ -1,5 +1,5 @@
-//! `string` functions with a step limit. They replace those of Lua whose cost doesn't depend only on the size
-//! of their arguments.
+//! `string` functions with a step limit. They replace Lua's functions with a cost that depends on more than
+//! the size of their arguments.
 //!
 //! The originals can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever on a long
 //! string.
@@ -45,8 +45,8 @@ fn repeat_text(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua:
     lua.create_string(text.repeat(count))
 }
 
-/// Returns the offset at which a search starts, for a script's position. Positions start at 1, or count from
-/// the end if they are negative. Returns `None` for a position past the end, where nothing can match.
+/// Returns the start offset of a search for a script's position. Positions start at 1, or count from the end
+/// if they are negative. Returns `None` for a position past the end, where nothing can match.
 fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let start = match from.unwrap_or(1) {

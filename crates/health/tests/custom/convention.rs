@@ -119,7 +119,7 @@ fn health_and_evidence(object: &Object) -> (Option<HealthStatus>, Evidence) {
     }
 }
 
-/// If a kind may report a status later, operations wait as long as they do for other health without evidence.
+/// If a kind may report a status later, operations wait as long as for any other health without evidence.
 #[test]
 fn an_object_without_a_status_is_progressing_for_a_minute() {
     let weak = (Some(HealthStatus::Healthy), Evidence::None);
@@ -127,12 +127,12 @@ fn an_object_without_a_status_is_progressing_for_a_minute() {
     assert_eq!(health_and_evidence(&young), weak);
     assert_eq!(health_and_evidence(&widget("")), weak, "an object of unknown age");
     assert_eq!(verdict_text(&young), "None", "the object still has no health");
-    // An hour after its creation, the object still doesn't have a status.
+    // An hour after its creation, the object still has no status.
     assert_eq!(health_and_evidence(&widget("metadata.creationTimestamp=2026-11-21T08:30:00Z")).0, None);
-    // The status of this object does not follow the convention.
+    // This object's status doesn't follow the convention.
     assert_eq!(health_and_evidence(&widget(".phase=Ready")).0, None);
-    // The first kind has no health status according to the table, and the convention does not apply to the
-    // second kind.
+    // The first kind has no health status according to the table, and the convention doesn't apply to the
+    // second.
     assert_eq!(health_and_evidence(&object("traefik.io", "Middleware", "")).0, None);
     assert_eq!(health_and_evidence(&object("", "ConfigMap", "")).0, None);
     let mut hook = young.clone();

@@ -1,4 +1,4 @@
-//! Evidence that a status refers to the newest spec. Waves open only if there is such evidence.
+//! Evidence that a status refers to the newest spec. Waves open only with such evidence.
 
 use tidegate_health::observe;
 use tidegate_model::{Evidence, ObservedState, Timestamp};
@@ -9,7 +9,7 @@ use crate::object;
 fn the_table_says_which_kinds_report_the_generation() {
     use Evidence::{Identity, None, ObservedGeneration};
     for (group, kind, items, expected) in [
-        // The generation is always written, so an absent generation means that the status is outdated.
+        // The generation is always written, so its absence means an outdated status.
         ("kustomize.toolkit.fluxcd.io", "Kustomization", "Ready=True", ObservedGeneration(0)),
         (
             "kustomize.toolkit.fluxcd.io",
@@ -17,7 +17,7 @@ fn the_table_says_which_kinds_report_the_generation() {
             ".observedGeneration=2; Ready=True",
             ObservedGeneration(2),
         ),
-        // The generation comes from the condition that the health is based on.
+        // The generation comes from the condition behind the health.
         ("cert-manager.io", "Certificate", "Ready=True@2", ObservedGeneration(2)),
         ("cert-manager.io", "Certificate", "Ready=True@1", ObservedGeneration(1)),
         ("cert-manager.io", "Certificate", "Ready=True", None),
@@ -31,7 +31,7 @@ fn the_table_says_which_kinds_report_the_generation() {
         // The object has a single task.
         ("tekton.dev", "PipelineRun", "Succeeded=True", Identity),
         ("velero.io", "Backup", ".phase=Completed", Identity),
-        // There is no evidence, so operations can only wait.
+        // Without evidence, operations can only wait.
         ("keda.sh", "ScaledObject", "Ready=True", None),
         // These kinds follow the general convention.
         ("example.org", "Widget", ".observedGeneration=2; Ready=True", ObservedGeneration(2)),

@@ -1,7 +1,7 @@
-//! Custom resources: statuses in their projects' documentation, and the expected results of the built-in
+//! Custom resources: statuses from their projects' documentation, and the expected results of the built-in
 //! rules.
 //!
-//! `cases/` has one line per case, below the kinds that it applies to:
+//! `cases/` has one line per case, below its kinds:
 //!
 //! ```text
 //! group/Kind,Kind
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Each kind is also tested without a status: operations must wait for it, unless the kind's line ends in `!`
-//! followed by an expected result.
+//! and an expected result.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 

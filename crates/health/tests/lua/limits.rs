@@ -28,14 +28,14 @@ fn endless_scripts_are_stopped() {
         "local function f() pcall(f) f() end f()",
         "while true do xpcall(function() while true do end end, function() while true do end end) end",
         "pcall(string.rep, 'x', 1e9) while true do end",
-        // This is a single expensive call.
+        // A single expensive call.
         "return ('a'):rep(20000):find(('.-'):rep(15) .. 'b')",
         "return ('a'):rep(3000):match('.*.*.*.*b')",
         "return ('a'):rep(3000):gsub('.-.-.-.-b', '')",
         "for _ in ('a'):rep(3000):gmatch('.*.*.*b') do end",
         "local list = {} for i = 1, 3000 do list[i] = i end table.sort(list, function() while true do end end)",
         "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) pcall(function() return t[1] end) while true do local x = pcall(function() return t[1] end) end",
-        // Each iteration processes a large text, and allocates nothing.
+        // Each iteration processes a large text without allocating.
         "local a, b = ('x'):rep(4e6) .. 'a', ('x'):rep(4e6) .. 'b' while true do local c = a < b end",
         "while true do pcall(string.find, 'x', '[') end",
         "while true do require('os').date('%c %c') end",
@@ -47,7 +47,7 @@ fn endless_scripts_are_stopped() {
     }
 }
 
-/// Code that runs when the Lua state is closed would not be limited.
+/// The limits wouldn't cover code that runs when the Lua state is closed.
 #[test]
 fn nothing_runs_after_the_script() {
     let script = "local meta = {__gc = function() while true do end end} setmetatable({}, meta) if meta.__gc == nil then error('gone') end return {status = 'Healthy'}";

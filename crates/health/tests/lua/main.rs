@@ -25,7 +25,7 @@ fn run(script: &str, fields: Value) -> Result<Health, HealthError> {
     verdict
 }
 
-/// Returns the message of a script that returns `text(…)` as its message.
+/// Returns the message of a script that returns `tostring(…)` as its message.
 fn script_message(expression: &str) -> String {
     let script = format!("return {{ status = 'Healthy', message = tostring({expression}) }}");
     match run(&script, json!({})) {

@@ -1,4 +1,4 @@
-//! A custom resource for the tests of user rules.
+//! Custom resource for the tests of user rules.
 
 use serde_json::Value;
 use tidegate_model::{Object, Timestamp};

@@ -22,10 +22,10 @@ fn job() {
         (conditions_status(&[("Complete", "True", "as expected")]), healthy("as expected")),
         (conditions_status(&[("Failed", "True", "back-off limit")]), degraded("back-off limit")),
         (conditions_status(&[("Failed", "True", "")]), degraded("Job failed")),
-        // The status of the `Failed` and `Complete` conditions is ignored.
+        // The status of `Failed` and `Complete` conditions is ignored.
         (conditions_status(&[("Failed", "False", "odd")]), degraded("odd")),
         (conditions_status(&[("Complete", "Unknown", "")]), healthy("Job completed")),
-        // A failure takes precedence over everything else, regardless of the order.
+        // A failure takes precedence over everything else, in any order.
         (conditions_status(&[("Complete", "True", ""), ("Failed", "True", "late")]), degraded("late")),
         (conditions_status(&[("Failed", "True", "early"), ("Suspended", "True", "")]), degraded("early")),
         (conditions_status(&[("Suspended", "True", "")]), suspended("Job suspended")),
@@ -38,7 +38,7 @@ fn job() {
             conditions_status(&[("Suspended", "False", ""), ("Complete", "True", "")]),
             healthy("Job completed"),
         ),
-        // An announced completion does not count as completed.
+        // An announced completion doesn't count as completed.
         (
             conditions_status(&[("FailureTarget", "True", "")]),
             progressing("Waiting for completion: 0 of 1 pods succeeded"),

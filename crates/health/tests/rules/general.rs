@@ -18,8 +18,7 @@ fn kinds_without_a_rule_have_no_health() {
         let object = object(version, kind, json!({"status": {"phase": "Failed"}}));
         assert_eq!((assess(&object), has_rule(&object.gvk())), (None, false), "{version} {kind}");
     }
-    // A third-party group may follow the convention. If its status doesn't follow the convention, the object
-    // has no health status.
+    // A third-party group may follow the convention. Otherwise, its objects have no health status.
     let own = object("example.org/v1", "Pod", json!({"status": {"phase": "Failed"}}));
     assert_eq!((assess(&own), has_rule(&own.gvk())), (None, true));
 }

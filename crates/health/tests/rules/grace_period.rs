@@ -7,8 +7,7 @@ use tidegate_model::{HealthStatus, Object, ObservedState};
 
 use super::{at_noon, noon, object};
 
-/// Returns an object that was created at one time of day, with a failing condition that began at another
-/// time.
+/// Returns an object created at one time of day, with a failing condition since another.
 fn failing(api_version: &str, kind: &str, created: &str, condition: Value) -> Object {
     let fields = json!({
         "metadata": {"creationTimestamp": time(created)},
@@ -110,7 +109,7 @@ fn the_conditions_of_autoscaling_v1_count() {
     assert_eq!(changes_at(&scaler).as_deref(), Some("2026-01-01T12:04:00.000Z"));
 }
 
-/// States of Kubernetes' own kinds that aren't final.
+/// Non-final states of Kubernetes' own kinds.
 #[test]
 fn only_final_failures_are_degraded_immediately() {
     let failure = |kind: &str, reason: &str| {

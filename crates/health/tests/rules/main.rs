@@ -61,7 +61,7 @@ fn noon() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
 
-/// Checks the health of objects whose grace period has ended.
+/// Checks the health of objects after their grace period.
 fn check(api_version: &str, kind: &str, rows: Vec<(Value, ExpectedResult)>) {
     for (fields, expected) in rows {
         let described = fields.to_string();

@@ -87,8 +87,7 @@ fn pod_autoscaler() {
         ("ScalingActive", "FailedComputeMetricsReplicas"),
         ("ScalingActive", "InvalidSelector"),
     ] {
-        // A failure takes precedence over a working condition, and the status of the failing condition is
-        // ignored.
+        // A failure takes precedence over a working condition, whatever the failing condition's status.
         let works = condition("ScalingLimited", "True", "", "");
         rows.push((with(&[works, condition(kind, "True", reason, "no")]), degraded("no")));
     }
@@ -138,7 +137,7 @@ fn disruption_budget() {
     ];
     check("policy/v1", "PodDisruptionBudget", rows.clone());
     check("policy/v1beta1", "PodDisruptionBudget", rows);
-    // Servers that support only the beta version don't write conditions.
+    // Servers with only the beta version don't write conditions.
     let seen = |observed: i64| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "disruptionsAllowed": 1}});
     let waiting = progressing("Waiting for the controller to observe the PodDisruptionBudget");
     check(

@@ -1,4 +1,4 @@
-//! Sentences that explain why a workload is blocked.
+//! Sentences about the reason a workload is blocked.
 
 use serde_json::{Value, json};
 use tidegate_health::{binds_with_consumer, newest_warning, pods_reason, unbound_class, workload_reason};
@@ -85,7 +85,7 @@ fn the_worst_pod_is_named_and_the_others_are_counted() {
     assert_eq!(pods_reason(&pods[..1]).as_deref(), Some("a is running but not ready"));
 }
 
-/// A pod that is starting, has completed, or has an invalid status isn't reported.
+/// Pods that are starting, have completed, or have an invalid status aren't reported.
 #[test]
 fn healthy_pods_have_no_reason() {
     let starting = json!({"phase": "Pending", "containerStatuses": [{"name": "main", "state": waiting_state("ContainerCreating", "")}]});
@@ -104,8 +104,8 @@ fn long_sentences_are_truncated() {
     assert!(sentence.ends_with('…') && sentence.chars().count() == 300, "{sentence}");
 }
 
-/// If a quota is exceeded, there are no pods, and the Deployment itself states the reason. The Deployment's
-/// reason takes precedence over pod problems.
+/// With an exceeded quota, there are no pods, and the Deployment itself states the reason. It takes
+/// precedence over pod problems.
 #[test]
 fn pod_creation_failures_come_first() {
     let deployment = |status: &str| {
@@ -167,7 +167,7 @@ fn the_newest_warning_counts() {
     }
 }
 
-/// A claim that has a volume or a node, and a claim without a storage class, don't wait for a consumer.
+/// A claim with a volume or a node, or without a storage class, doesn't wait for a consumer.
 #[test]
 fn a_claim_waits_for_a_consumer_as_long_as_no_node_was_chosen() {
     let claim = |phase: &str, spec: Value, annotations: Value| {

@@ -12,7 +12,7 @@ use crate::call::{Call, JSON_PATCH};
 use crate::patch::{LAST_APPLIED, PatchError, last_applied, take_over_patch, three_way_patch};
 use crate::paths::Target;
 
-/// Maximum number of attempts to take over fields while other clients are writing to the object.
+/// Maximum number of attempts to take over fields while other clients write to the object.
 const ATTEMPTS_MAX: usize = 5;
 
 impl KubeCluster {
@@ -78,7 +78,7 @@ impl KubeCluster {
     }
 }
 
-/// Stores a manifest in its own annotation, for the next client-side apply.
+/// Stores a manifest in its own last-applied annotation, for the next client-side apply.
 pub(super) fn store_last_applied(target: &Target<'_>, object: &mut Object) -> Result<(), ClusterError> {
     let note = last_applied(object).map_err(|error| patch_error(target, &error))?;
     object.set_annotation(LAST_APPLIED, note);

@@ -1,4 +1,4 @@
-//! Waits after writing a CustomResourceDefinition, because the server starts to serve its kind slightly
+//! Waiting for a written CustomResourceDefinition, because the server starts to serve its kind slightly
 //! later.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
 
-/// Maximum time to wait for a kind to be served. After that, calls for it fail.
+/// Maximum time to wait for a kind to be served. Later calls for it fail.
 const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// First interval between checks, doubled up to [`POLL_INTERVAL_MAX`]. Most kinds are served immediately.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -18,8 +18,8 @@ const STALE_REFUSAL_MAX: Duration = Duration::from_secs(2);
 
 impl KubeCluster {
     /// Waits until the definition is established and its kind is served, and records the kind. Gives up if
-    /// the definition's names are refused, because it will then never be established. Returns its status if
-    /// it reports a refusal or if an earlier one has been resolved.
+    /// the definition's names are refused, because it will never be established. Returns its status if it
+    /// reports a refusal or has resolved an earlier one.
     pub(super) async fn await_definition(&self, definition: &Object) -> Option<Value> {
         let kinds = defined_kinds(definition);
         let was_refused = has_name_conflict(definition);
@@ -34,13 +34,13 @@ impl KubeCluster {
                 if established {
                     continue;
                 }
-                // Deleted or unreadable, so there is nothing to wait for.
+                // Deleted or unreadable: nothing to wait for.
                 let Some(found) = self.find_definition(definition).await else {
                     established = true;
                     continue;
                 };
                 established = is_established(&found);
-                // An established definition keeps its kind, regardless of later changes to its names.
+                // An established definition keeps its kind, whatever happens to its names later.
                 let refused = has_name_conflict(&found) && !established;
                 latest = found.pointer("/status").filter(|_| refused || was_refused).cloned();
                 if refused && (!was_refused || began.elapsed() >= STALE_REFUSAL_MAX) {
@@ -48,7 +48,7 @@ impl KubeCluster {
                 }
             }
         };
-        // Remove the kind from the cache first, because its versions may have changed.
+        // Drop the kind from the cache first, because its versions may have changed.
         for gvk in &kinds {
             if !is_established(definition) {
                 self.kinds().forget(gvk).await;
@@ -80,7 +80,6 @@ impl KubeCluster {
     }
 }
 
-/// Returns the kinds that a definition defines.
 fn defined_kinds(definition: &Object) -> Vec<Gvk> {
     let (group, kind) = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);

@@ -12,19 +12,19 @@ use crate::KubeCluster;
 use crate::call::{Call, JSON};
 use crate::paths::Target;
 
-/// Fields that the cluster allocates once and refuses to change. They keep their values if a manifest omits
-/// them.
+/// Fields that the cluster allocates once and refuses to change. A manifest that omits them keeps their
+/// values.
 const ALLOCATED_FIELDS: [(&str, &str); 4] = [
     ("Service", "clusterIP"),
     ("PersistentVolumeClaim", "volumeName"),
     ("Pod", "nodeName"),
     ("Namespace", "finalizers"),
 ];
-/// Interval between checks that a deletion has finished, before the object is created again.
+/// Interval between checks that an object is gone, before it is created again.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl KubeCluster {
-    /// Replaces an object. `only` is the expected resource version; empty replaces the newest version.
+    /// Replaces an object. `only` is the expected resource version; empty accepts any.
     pub(super) async fn replace_object(
         &self,
         target: &Target<'_>,
@@ -49,7 +49,6 @@ impl KubeCluster {
         Ok(ApplyResult { object, is_created: false, message, warnings: answer.warnings })
     }
 
-    /// Deletes an object and creates it again.
     async fn recreate_object(
         &self,
         target: &Target<'_>,
@@ -88,7 +87,7 @@ impl KubeCluster {
         }
     }
 
-    /// Deletes an object and waits until it is gone, for no longer than the timeout of a call.
+    /// Deletes an object and waits until it is gone, at most for the timeout of a call.
     async fn delete_and_wait(
         &self,
         target: &Target<'_>,
@@ -140,7 +139,7 @@ fn dry_run_result(target: &Target<'_>, object: &Object, manner: WriteOptions) ->
     ApplyResult { object: object.clone(), is_created: true, message, warnings: Vec::new() }
 }
 
-/// Returns the message for a replacement, worded as in Argo CD. Namespaces and definitions are updated
+/// Returns the message for a replacement, in Argo CD's wording. Namespaces and definitions are updated
 /// instead.
 fn replace_message(target: &Target<'_>, manner: WriteOptions) -> String {
     if target.gvk.kind == "Namespace" || is_definition(target.gvk) {

@@ -1,14 +1,14 @@
-//! Options that are common to all writes.
+//! Options common to all writes.
 
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_model::{Object, ObjectKey, OperationId};
 
 use crate::paths::Target;
 
-/// Options for a write, in addition to its content.
+/// Options for a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteOptions {
-    /// Field manager to which the changes are attributed.
+    /// Field manager for the changes.
     pub(super) manager: &'static str,
     pub(super) validate: bool,
     pub(super) dry_run: bool,
@@ -27,7 +27,7 @@ impl WriteOptions {
     }
 }
 
-/// Checks that the object that was read has the expected version. An empty string accepts any version.
+/// Checks the version of the object that was read. Empty accepts any version.
 pub(super) fn check_version(target: &Target<'_>, live: &Object, version: &str) -> Result<(), ClusterError> {
     if version.is_empty() || version == live.resource_version() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Catalog of the kinds that a server provides.
+//! Catalog of a server's kinds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ pub(crate) struct Resource {
     pub(crate) has_status_subresource: bool,
 }
 
-/// A kind in one group and version.
+/// Kind in one group and version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServedKind {
     pub(crate) kind: String,
     pub(crate) resource: Resource,
 }
 
-/// Catalog of the kinds that can be read from a server.
+/// Catalog of the readable kinds on a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     resources: HashMap<Gvk, Arc<Resource>>,
@@ -68,7 +68,7 @@ impl Catalog {
         }
     }
 
-    /// Adds a group version that is served but whose kinds are unknown.
+    /// Adds a served group version with unknown kinds.
     pub(crate) fn add_unknown_version(&mut self, group: &str, version: &str) {
         self.discovery.unavailable_versions.insert((group.to_owned(), version.to_owned()));
     }

@@ -1,5 +1,5 @@
-//! Discovery requests: two requests with aggregated discovery (Kubernetes 1.26), or one request for each
-//! version of each group without it.
+//! Discovery requests: two with aggregated discovery (Kubernetes 1.26), otherwise one for each version of
+//! each group.
 
 use futures_util::future::join_all;
 use http::{HeaderValue, StatusCode};
@@ -152,8 +152,8 @@ pub(super) async fn fetch_roots(
     }
 }
 
-/// Returns all kinds that the server provides, starting from the responses of its roots. Groups whose backing
-/// server is down are skipped.
+/// Returns all kinds on the server, starting from the responses of its roots. Skips groups with an
+/// unavailable backing server.
 pub(super) async fn fetch_catalog(server: &Server, said: [Option<Root>; 2]) -> Result<Catalog, ClusterError> {
     let mut catalog = Catalog::default();
     let mut unasked = Vec::new();
@@ -199,8 +199,8 @@ struct Release {
 }
 
 /// Returns the Kubernetes version without the vendor's suffix (`-eks-…`, `+k3s1`), which would make it a
-/// prerelease and exclude it from ranges such as `>=1.30.0`. `None` if the version can't be read for lack of
-/// permission, or is invalid.
+/// prerelease and exclude it from ranges such as `>=1.30.0`. `None` without permission to read the version,
+/// or if it is invalid.
 pub(crate) async fn fetch_release(server: &Server) -> Result<Option<String>, ClusterError> {
     let answer = server.call_with_retry(&Call::get(VERSION.to_owned())).await?;
     let release: Release = match answer.decode(CallSubject::default()) {
@@ -233,7 +233,7 @@ pub(super) async fn fetch_version(
     })
 }
 
-/// Requests a root. Returns the response, and its ETag if it is complete. `None` if the root is unchanged.
+/// Requests a root. Returns the response, with its ETag if it is complete. `None` if the root is unchanged.
 async fn fetch_root(
     server: &Server,
     path: &str,
@@ -281,7 +281,7 @@ fn parse_kinds(answer: &ApiResponse) -> Result<Vec<ServedKind>, ClusterError> {
     Ok(served.collect())
 }
 
-/// Returns a kind if its objects can be read. Other kinds, such as reviews and bindings, are not needed.
+/// Returns a kind if its objects can be read. Others, such as reviews and bindings, aren't needed.
 fn readable_kind(kind: String, verbs: &[String], resource: Resource) -> Option<ServedKind> {
     let can = |verb: &str| verbs.iter().any(|known| known == verb);
     can("get").then(|| ServedKind { kind, resource: Resource { listable: can("list"), ..resource } })

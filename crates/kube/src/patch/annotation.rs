@@ -1,5 +1,5 @@
-//! The annotation in which client-side apply stores the manifest that it applied. Its value is byte for byte
-//! the same as kubectl's, so the two tools can be used interchangeably.
+//! Annotation for the last manifest of client-side apply. Its value is byte for byte the same as kubectl's,
+//! so the two tools can be used interchangeably.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
@@ -9,7 +9,7 @@ use super::PatchError;
 /// Name of the annotation.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Maximum total size, in bytes, of the names and values of an object's annotations that servers accept.
+/// Maximum total size of an object's annotations (names and values) on the server, in bytes.
 pub(super) const TOTAL_BYTES_MAX: usize = 256 * 1024;
 
 /// Returns the content of the annotation: the manifest without the annotation itself.
@@ -32,8 +32,8 @@ pub(crate) fn last_applied(modified: &Object) -> Result<String, PatchError> {
     Ok(text)
 }
 
-/// Escapes characters in the same way as kubectl, which writes HTML-safe JSON. These characters occur only
-/// inside JSON strings.
+/// Escapes characters like kubectl, which writes HTML-safe JSON. These characters occur only inside JSON
+/// strings.
 fn escape_html(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + 1);
     for character in json.chars() {

@@ -6,7 +6,7 @@ use super::{Fields, PatchError};
 
 /// Deletes an item. With the value `replace`, marks a list as complete.
 pub(super) const PATCH_DIRECTIVE: &str = "$patch";
-/// Deletes all fields of a map that the directive does not list.
+/// Deletes all fields of a map outside the directive's list.
 const RETAIN_KEYS_DIRECTIVE: &str = "$retainKeys";
 /// Order of a list, in a field next to the list.
 pub(super) const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
@@ -40,7 +40,7 @@ fn refuse_directives_in(value: &Value, path: &str) -> Result<(), PatchError> {
     }
 }
 
-/// If any field of a union changes, removes those fields of the union that the manifest does not contain.
+/// If any field of a union changes, removes the union's fields that aren't in the manifest.
 pub(super) fn retain_keys(patch: &mut Fields, wanted: &Fields) {
     if !patch.is_empty() {
         let names =

@@ -1,13 +1,13 @@
-//! The three-way JSON merge patch. Maps are merged; lists and all other values are replaced as a whole.
+//! Three-way JSON merge patch. Maps are merged; lists and all other values are replaced as a whole.
 
 use serde_json::Value;
 
 use super::{Fields, non_null_field};
 
-/// Computes the patch, which is empty if there are no changes.
+/// Computes the patch, which is empty if nothing changes.
 ///
-/// A null in a manifest unsets a field. If the last manifest set the field, the field is deleted. Otherwise,
-/// the server's default applies.
+/// A null in a manifest unsets a field. If the last manifest set the field, it is deleted. Otherwise, the
+/// server's default applies.
 pub(super) fn diff_maps(original: Option<&Fields>, modified: &Fields, current: &Fields) -> Fields {
     let mut patch = Fields::new();
     for (name, wanted) in modified.iter().filter(|(_, wanted)| !wanted.is_null()) {

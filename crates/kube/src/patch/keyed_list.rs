@@ -1,4 +1,4 @@
-//! Lists of maps that are identified by a key, such as containers by name or ports by number.
+//! Lists of maps with a key, such as containers by name or ports by number.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) struct Lists<'a> {
 }
 
 /// Adds the changes to the list to `patch`, using `diff_item(original, modified, current)` for each item.
-/// Returns true if the patch repeats values of other managers that were read from the live object.
+/// Returns true if the patch repeats other managers' values from the live object.
 pub(super) fn diff_list(
     patch: &mut Fields,
     name: &str,
@@ -48,8 +48,8 @@ pub(super) fn diff_list(
 
 type KeyedItems<'a> = Vec<(&'a Value, &'a Fields)>;
 
-/// Returns the items with their keys. `None` if a key is missing or repeated, because the server then cannot
-/// tell the items apart.
+/// Returns the items with their keys. `None` if a key is missing or repeated, because the server can't tell
+/// such items apart.
 fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>> {
     let mut found: KeyedItems<'a> = Vec::with_capacity(list.len());
     for item in list {
@@ -64,8 +64,7 @@ fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>>
 }
 
 /// Returns true if items with the same key always have the same value in the rule's second field. A
-/// counterexample is port 53 for TCP and port 53 for UDP: the two items differ, but the server would merge
-/// them.
+/// counterexample is port 53 for TCP and UDP: the two items differ, but the server would merge them.
 fn is_key_sufficient(rule: &ItemRule, lists: &Lists<'_>) -> bool {
     let Some(also) = rule.further_field else { return true };
     let further = |item| further_field(item, also);
@@ -121,10 +120,10 @@ fn diff_items(
     changes
 }
 
-/// Returns the complete list to send. `None` if the list is unchanged.
+/// Returns the complete list to send, or `None` if it is unchanged.
 ///
 /// The server merges by a single key and would mix up two items with the same key, such as port 53 for TCP
-/// and port 53 for UDP. For such items, this function merges the list itself.
+/// and UDP. For such items, this function merges the list itself.
 fn merge_whole_list(rule: &ItemRule, lists: &Lists<'_>) -> Option<Vec<Value>> {
     let Lists { original, modified, current } = *lists;
     let (original, modified, current_named) =
@@ -165,8 +164,7 @@ fn identify_items<'a>(list: &'a [Value], rule: &ItemRule) -> Vec<(ItemIdentity, 
     found
 }
 
-/// Returns `there` with the manifest's fields added, and without the fields that only the last manifest
-/// contained.
+/// Returns `there` with the manifest's fields added, and without the fields that only the last manifest had.
 fn overlay_fields(original: Option<&Value>, wanted: &Value, there: &Value) -> Value {
     let (Value::Object(wanted), Value::Object(there)) = (wanted, there) else { return without_nulls(wanted) };
     let original = original.and_then(Value::as_object);

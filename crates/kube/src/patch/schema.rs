@@ -2,13 +2,13 @@
 //!
 //! The table contains only exceptions to the default, which merges maps field by field and replaces
 //! everything else as a whole. The source is the Kubernetes API reference ("patch strategy", "patch merge
-//! key"). A kind that is not listed gets a JSON merge patch, which is correct for any kind. A wrong entry in
-//! this table, in contrast, would leave deleted items in place. The table has no entries for `status`,
-//! because Tidegate never writes the status with a patch.
+//! key"). Other kinds get a JSON merge patch, which is correct for any kind, whereas a wrong entry here would
+//! leave deleted items in place. The table has no entries for `status`, because Tidegate never patches the
+//! status.
 
 use tidegate_model::Gvk;
 
-/// Fields of a type that have special merge rules.
+/// Fields of a type with special merge rules.
 #[derive(Debug)]
 pub(super) struct TypeSchema(&'static [FieldSchema]);
 
@@ -24,23 +24,23 @@ struct FieldSchema {
 pub(super) enum Merge {
     /// Maps are merged field by field. Anything else is replaced as a whole.
     Plain,
-    /// A map of mutually exclusive fields. Fields that the manifest does not contain are removed.
+    /// A map of mutually exclusive fields. Fields outside the manifest are removed.
     Union,
-    /// A map that is replaced as a whole.
+    /// A map replaced as a whole.
     Whole,
-    /// A list of strings that is treated as a set.
+    /// A list of strings, treated as a set.
     StringSet,
-    /// A list of maps that are identified by a key.
+    /// A list of maps with a key.
     KeyedList(ItemRule),
 }
 
 /// Merge rule for the items of a list of maps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ItemRule {
-    /// Merge key used by the server.
+    /// The server's merge key.
     pub(super) key: &'static str,
-    /// A second field and its default. The field distinguishes items that are valid side by side, such as a
-    /// port for TCP and the same port for UDP.
+    /// Second field and its default. It distinguishes items that are valid side by side, such as the same
+    /// port for TCP and UDP.
     pub(super) further_field: Option<(&'static str, &'static str)>,
     /// True if each item is a [`Merge::Union`].
     pub(super) is_union: bool,
@@ -94,7 +94,7 @@ static METADATA: TypeSchema = TypeSchema(&[
     item_field("ownerReferences", "uid", &LEAF),
     field_with_merge("finalizers", Merge::StringSet),
 ]);
-/// A kind that has only metadata.
+/// Kind with only metadata.
 static PLAIN: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA)]);
 
 static CONTAINER: TypeSchema = TypeSchema(&[
@@ -122,7 +122,7 @@ static POD_SPEC: TypeSchema = TypeSchema(&[
 static POD: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &POD_SPEC)]);
 static TEMPLATE: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA), map_field("template", &POD)]);
 static TEMPLATE_SPEC: TypeSchema = TypeSchema(&[map_field("template", &POD)]);
-/// A kind that creates pods from a template.
+/// Kind that creates pods from a template.
 static WORKLOAD: TypeSchema =
     TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &TEMPLATE_SPEC)]);
 static DEPLOYMENT_SPEC: TypeSchema =
@@ -148,7 +148,7 @@ static WEBHOOK: TypeSchema = TypeSchema(&[item_field("matchConditions", "name", 
 static WEBHOOKS: TypeSchema =
     TypeSchema(&[map_field("metadata", &METADATA), item_field("webhooks", "name", &WEBHOOK)]);
 
-/// Returns the type of a built-in kind. `None` for kinds that aren't listed.
+/// Returns the type of a built-in kind, or `None` for kinds outside the table.
 pub(super) fn find_type(gvk: &Gvk) -> Option<&'static TypeSchema> {
     Some(match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => &POD,

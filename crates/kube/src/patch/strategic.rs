@@ -1,4 +1,4 @@
-//! The three-way strategic merge patch.
+//! Three-way strategic merge patch.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::keyed_list::{self, Lists};
 use super::schema::{Merge, TypeSchema};
 use super::{Fields, PatchError, non_null_field, without_nulls};
 
-/// Computes the patch, which is empty if there are no changes.
+/// Computes the patch, which is empty if nothing changes.
 pub(super) fn diff_object(
     original: Option<&Fields>,
     modified: &Fields,
@@ -33,7 +33,7 @@ fn restrict_to_version(patch: &mut Fields, current: &Fields) {
 }
 
 struct Differ {
-    /// True if the patch repeats values of other managers that were read from the live object.
+    /// True if the patch repeats other managers' values from the live object.
     repeats_others: bool,
 }
 
@@ -109,7 +109,7 @@ impl Differ {
     }
 }
 
-/// Computes the patch for a list that is treated as a set of values.
+/// Computes the patch for a list treated as a set of values.
 fn diff_value_set(patch: &mut Fields, name: &str, lists: &Lists<'_>) {
     let Lists { original, modified, current } = *lists;
     let added: Vec<Value> = modified.iter().filter(|value| !current.contains(value)).cloned().collect();

@@ -1,17 +1,16 @@
-//! Transfer of fields from other managers, so that Tidegate's next apply removes fields that are no longer in
-//! the manifest. The transfer covers fields that client-side apply wrote and fields that Argo CD applied.
-//! Fields that never come from a manifest remain with their manager.
+//! Transfer of fields from other managers, so that Tidegate's next apply removes fields that are gone from
+//! the manifest. The transfer covers fields from client-side apply and from Argo CD's applies. Fields that
+//! never come from a manifest stay with their manager.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{FieldHandover, Object, can_be_taken_over, managed_fields};
 
 /// Returns a JSON patch that moves the fields of the managers in `from` to the apply entry of `to_manager`.
-/// `None` if there are no such fields.
+/// `None` if they have no such fields.
 ///
-/// The patch is valid only for the resource version of `current`, and thus also only for its UID, because two
-/// objects never share a version. The patch sets that version rather than testing it. If the object has
-/// changed, the server responds to a patch that sets the version with 409, but to a patch that tests the
-/// version with an uninformative 422.
+/// The patch is valid only for the resource version of `current`, and thus only for its UID, because two
+/// objects never share a version. It sets the version instead of testing it: if the object has changed, the
+/// server responds to a set version with 409, but to a tested one with an uninformative 422.
 pub(crate) fn take_over_patch(current: &Object, from: &[String], to_manager: &str) -> Option<Value> {
     let entries = current.pointer("/metadata/managedFields")?.as_array()?;
     let is_ours = |entry: &Value| {

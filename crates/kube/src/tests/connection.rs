@@ -1,4 +1,4 @@
-//! Tests connections to small, real servers on this machine.
+//! Tests of connections to small, real servers on this machine.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -43,7 +43,7 @@ async fn a_refused_connection_is_reported() {
     assert!(reason.is_some_and(|reason| reason.starts_with("Connection refused")), "{error}");
 }
 
-/// Starts a server that responds to every request, with 401 unless the request contains the token.
+/// Starts a server that responds with 401 to every request without the token.
 fn start_guarded_server(token: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -115,7 +115,7 @@ async fn invalid_configuration_is_reported() {
         let error = connect(&options).await.unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
-    // A cluster that already impersonates a user cannot impersonate another user.
+    // A cluster that already impersonates a user can't impersonate another one.
     let jane = with(|options| options.impersonate_user = Some("jane".to_owned()));
     let in_file = options(&kubeconfig(dir.path(), "https://127.0.0.1:1", &json!({"as": "jane"})));
     for options in [jane, in_file] {

@@ -1,4 +1,4 @@
-//! Tests discovery.
+//! Tests of discovery.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

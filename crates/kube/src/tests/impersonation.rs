@@ -1,4 +1,4 @@
-//! Tests writes as another user, with reads under Tidegate's own identity.
+//! Tests of writes as another user, with reads under Tidegate's own identity.
 
 use tidegate_cluster::{Cluster, DeleteRequest, Detail, FinalizerRemoval, Right, Scope};
 

@@ -1,4 +1,4 @@
-//! Tests reading the live state for a plan, and counts the requests.
+//! Tests of reading the live state for a plan, with counted requests.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn object_names(objects: &[LiveObject]) -> Vec<&str> {
     objects.iter().map(|object| object.key().name.as_str()).collect()
 }
 
-/// Responds to reads of single objects. Objects whose names start with `x` don't exist.
+/// Responds to reads of single objects. Objects with names that start with `x` don't exist.
 fn reply_with_one_object(request: &ReceivedRequest) -> Option<Reply> {
     let (_, name) = request.path.split_once("/configmaps/")?;
     Some(if name.starts_with('x') {
@@ -143,8 +143,7 @@ async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
     assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
 }
 
-/// Thousands of applications may be planned at the same time, and all these applications search for the same
-/// kinds.
+/// Thousands of applications may be planned at the same time, all searching for the same kinds.
 #[tokio::test(start_paused = true)]
 async fn applications_planned_together_share_their_searches() {
     let object = |number: usize| tracked_object(&format!("a{number}"), &format!("app-{number}"));
@@ -171,8 +170,8 @@ async fn applications_planned_together_share_their_searches() {
     assert_eq!(lists(), 2, "an old search result is not used");
 }
 
-/// Permissions in an application's namespaces are enough to find its objects there. Kinds that cannot be
-/// searched must be reported and must never be treated as empty.
+/// Permissions in an application's namespaces are enough to find its objects there. Unsearchable kinds must
+/// be reported and never treated as empty.
 #[tokio::test]
 async fn unsearchable_kinds_are_reported() {
     let refused =
@@ -238,7 +237,7 @@ async fn an_unsearchable_kind_is_reported_once_until_it_is_searchable() {
     assert_eq!(cluster.record_unsearched(&both, &secret), secret);
 }
 
-/// A search whose result is only displayed does not justify listing every kind.
+/// A search for display doesn't justify listing every kind.
 #[tokio::test]
 async fn a_narrow_search_lists_only_named_or_known_kinds() {
     let (cluster, log) = scripted_cluster(|request| match request.path.as_str() {
@@ -273,8 +272,7 @@ async fn a_search_by_label_lists_only_matching_objects() {
         object["metadata"]["labels"] = json!({"app.kubernetes.io/instance": "app"});
         object
     };
-    // `d` is in the manifests. If `d` has only the annotation, other objects may also have only the
-    // annotation.
+    // `d` is in the manifests. If it has only the annotation, other objects may too.
     for (named, conditions, found_names) in [
         (labelled("d"), "&labelSelector=app.kubernetes.io/instance%3Dapp", &["a", "d"][..]),
         (tracked_object("d", "app"), "", &["a", "c", "d"]),

@@ -1,4 +1,4 @@
-//! Tests log streams of containers, line by line.
+//! Tests of container log streams, line by line.
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Cluster as _, ClusterError, Container, ErrorKind, LogLine, LogStart, LogTime};
@@ -24,7 +24,7 @@ fn cluster_with_pods(
     })
 }
 
-/// Returns the lines of a body that arrives in the given pieces, and the requests that the server received.
+/// Returns the lines of a body that arrives in these pieces, and the requests that the server received.
 async fn follow_lines(
     pieces: Vec<Vec<u8>>,
     end: End,
@@ -60,7 +60,7 @@ async fn lines_arrive_whole_regardless_of_how_the_body_is_split() {
         let lines: Vec<LogLine> = items.into_iter().map(Result::unwrap).collect();
         let mut expected = vec![
             whole("2026-11-21T09:30:41.000000001Z", "größer"),
-            // Text that is not a time, or a time that is not followed by a space, is part of the line.
+            // Text that isn't a time, or a time without a space after it, is part of the line.
             whole("2026-11-21T09:30:41.000000001Z", "2026-11-21T09:30:41.000000001Z\t"),
             whole("2026-11-21T09:30:41.000000002Z", &cut),
             whole("2026-11-21T09:30:42.5Z", "back"),
@@ -86,7 +86,7 @@ async fn a_stream_starts_at_a_second_and_ends_with_the_error() {
     assert!(asked[0].ends_with("&container=main&sinceTime=2026-11-21T09:30:41.000Z"), "{asked:?}");
 }
 
-/// Tests a container that has not started, a container that doesn't exist, and a node that doesn't respond.
+/// A container that hasn't started, a container that doesn't exist, and a node that doesn't respond.
 #[tokio::test]
 async fn an_error_on_opening_is_the_first_item() {
     let named = json!({"name": "migrate-x", "kind": "pods"});

@@ -1,4 +1,4 @@
-//! Tests how responses are interpreted.
+//! Tests of the interpretation of responses.
 
 use tidegate_cluster::{
     Backpressure, Cluster as _, DeleteRequest, ErrorKind, FinalizerRemoval, Propagation, Scope,
@@ -187,8 +187,8 @@ async fn overload_is_reported_and_the_next_call_waits_as_requested() {
     assert_eq!(cluster.backpressure(), None);
 }
 
-/// A server that has yet to fill its cache for a kind refuses that kind for a long time. Calls for other
-/// kinds must not be delayed.
+/// A server that has yet to fill its cache for a kind refuses that kind for a long time. That must not delay
+/// calls for other kinds.
 #[tokio::test(start_paused = true)]
 async fn a_temporarily_refused_kind_delays_no_other_call() {
     let (cluster, _) = scripted_cluster(|asked| match asked.path.split('?').next() {
@@ -221,8 +221,7 @@ async fn a_temporarily_refused_kind_delays_no_other_call() {
     );
 }
 
-/// A refused request must not be sent again too early, regardless of the caller and of how the refusal was
-/// handled.
+/// A refused request must not be sent again too early, whatever its caller and the handling of the refusal.
 #[tokio::test(start_paused = true)]
 async fn a_temporarily_refused_request_is_retried_at_the_requested_time() {
     for in_words_only in [false, true] {
@@ -251,7 +250,7 @@ async fn a_temporarily_refused_request_is_retried_at_the_requested_time() {
     }
 }
 
-/// The delay between two bulk reads must be exactly the delay that the server requests.
+/// The delay between two bulk reads must be exactly the requested delay.
 #[tokio::test(start_paused = true)]
 async fn retries_wait_exactly_as_long_as_the_server_requests() {
     let started = Instant::now();
@@ -466,8 +465,8 @@ async fn warnings_of_the_server_are_returned_with_the_object() {
     );
 }
 
-/// If a write receives no response, the error must show whether the cluster is unavailable or something that
-/// writes depend on.
+/// The error of an unanswered write must show whether the cluster is unavailable, or something that writes
+/// depend on.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_write_is_no_outage_while_reads_succeed() {
     let hang: fn() -> Reply = || Reply::Hang;

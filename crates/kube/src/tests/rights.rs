@@ -1,4 +1,4 @@
-//! Tests how missing permissions are derived from the server's response.
+//! Tests of deriving missing permissions from the server's response.
 
 use std::collections::BTreeSet;
 

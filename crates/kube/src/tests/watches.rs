@@ -1,4 +1,4 @@
-//! Tests lists page by page, and watches line by line.
+//! Tests of lists page by page, and of watches line by line.
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Backpressure, Cluster as _, ClusterError, Detail, ErrorKind, Scope, WatchEvent};
@@ -14,7 +14,7 @@ fn watch_line(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
 }
 
-/// Returns the events of a watch whose body arrives in the given pieces.
+/// Returns the events of a watch with a body that arrives in these pieces.
 async fn collect_events(pieces: Vec<Vec<u8>>, end: End) -> Vec<Result<WatchEvent, ClusterError>> {
     let reply = Mutex::new(Some(Reply::Pieces(pieces, end)));
     let (cluster, _) =
@@ -52,8 +52,8 @@ async fn events_arrive_whole_regardless_of_how_the_body_is_split() {
     }
 }
 
-/// Objects of these kinds must keep their managed fields, because their health depends on the time of the
-/// last change to the spec.
+/// These kinds must keep their managed fields, because their health depends on the time of the last change to
+/// the spec.
 #[tokio::test]
 async fn the_managers_of_an_autoscaler_are_kept() {
     let scaler = json!({
@@ -132,7 +132,7 @@ async fn a_silent_watch_ends_in_time_and_blocks_no_calls() {
     assert!(log.lock().unwrap().iter().any(|asked| asked.accept.contains("as=PartialObjectMetadata;")));
 }
 
-/// An open watch cannot distinguish a quiet server from a hanging one, so one of the watches must probe the
+/// An open watch can't distinguish a quiet server from a hanging one, so one of the watches must probe the
 /// server and report the result.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_is_noticed_by_open_watches() {

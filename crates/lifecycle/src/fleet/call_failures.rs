@@ -6,10 +6,10 @@ use tidegate_model::Timestamp;
 use crate::machine::Outstanding;
 use crate::operation::CallError;
 
-/// Delay after the first failed call. It doubles with each further failure.
+/// Delay after the first failed call. Doubles with each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Maximum delay between two calls. It is short because the calls are cheap and the whole rollout or teardown
-/// waits for them.
+/// Maximum delay between two calls. Short, because the calls are cheap and hold up the whole rollout or
+/// teardown.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 
 /// Consecutive failed calls for one Application.
@@ -24,15 +24,15 @@ pub struct CallFailures {
 }
 
 impl CallFailures {
-    /// Returns the time at which to retry a failed call. Returns `None` if a retry is already scheduled,
-    /// because the error then comes from an earlier call.
+    /// Returns the retry time for a failed call, or `None` if a retry is already scheduled. The error is then
+    /// from an earlier call.
     pub(crate) fn next_retry(&self, error: &CallError, now: Timestamp) -> Option<Timestamp> {
         self.can_call(now)
             .then(|| now + error.retry_delay(CALL_RETRY_DELAY, self.failed, CALL_RETRY_DELAY_MAX))
     }
 
-    /// Adds a call for an Application to the outstanding commands. If the call must wait after a failure,
-    /// adds a wake-up instead.
+    /// Adds a call for an Application to the outstanding commands, or a wake-up if the call must wait after a
+    /// failure.
     pub(crate) fn schedule_call<C>(&self, call: C, owed: &mut Outstanding<C>, now: Timestamp) {
         match self.not_before.filter(|at| *at > now) {
             Some(at) => owed.request_wake(at, now),
@@ -40,7 +40,6 @@ impl CallFailures {
         }
     }
 
-    /// Records a failed call.
     pub(crate) fn record_failure(&mut self, message: &str, retry_at: Timestamp) {
         self.failed = self.failed.saturating_add(1);
         self.not_before = Some(retry_at);
@@ -51,7 +50,7 @@ impl CallFailures {
         self.not_before.is_none_or(|at| at <= now)
     }
 
-    /// Describes the current problem. Returns an empty string if there is no problem.
+    /// Describes the current problem. Empty if there is none.
     pub(crate) fn describe_problem(&self) -> String {
         match self.failed {
             0 => String::new(),

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-/// Error returned when two Applications of a request have the same name.
+/// Error for two Applications with the same name in one request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("ApplicationSet {set} has two Applications named {member}; give each a unique name")]
 pub struct DuplicateName {
@@ -10,7 +10,7 @@ pub struct DuplicateName {
     pub member: String,
 }
 
-/// Collects the names of an ApplicationSet's Applications. Fails if there are duplicates.
+/// Collects the Applications' names. Fails on duplicates.
 pub(crate) fn collect_unique_names<'a>(
     set: &str,
     names: impl Iterator<Item = &'a String>,

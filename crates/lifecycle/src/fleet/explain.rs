@@ -71,8 +71,7 @@ impl Explanation {
         Self { progress: message.to_owned(), ..Self::new(format!("{end:?} {ago} ago after {took}"), at) }
     }
 
-    /// If the machine is paused, adds the pause and removes the deadline. Deadlines don't include paused
-    /// time.
+    /// Adds the pause of a paused machine, and removes the deadline, because paused time doesn't count.
     pub(crate) fn set_paused(&mut self, paused: Option<&Attribution>) {
         if let Some(paused) = paused {
             let since = format_elapsed(self.at.since(paused.at));
@@ -115,14 +114,14 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Lists names grouped by place, such as `step 1: dev-a, dev-b; step 2: qa`. Omits empty places.
+/// Lists names grouped by step, such as `step 1: dev-a, dev-b; step 2: qa`. Omits empty groups.
 pub(crate) fn join_names_by_place<'a>(places: impl Iterator<Item = (String, Vec<&'a str>)>) -> String {
     let named = places.filter(|(_, names)| !names.is_empty());
     named.map(|(place, names)| format!("{place}: {}", join_names(&names))).collect::<Vec<_>>().join("; ")
 }
 
-/// Extends the reason why a request has no effect on the named Applications with `others`, the Applications
-/// it would affect, grouped by place. `done` is a past participle.
+/// Extends the reason for a request's lack of effect with `others`: the Applications it would affect, grouped
+/// by place. `done` is a past participle.
 pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> String {
     match others {
         "" => format!("{reason}; no other Application can be {done} now"),

@@ -18,7 +18,7 @@ pub enum Operator {
     NotIn,
 }
 
-/// Error returned when an operator in a step is invalid.
+/// Error for an invalid operator in a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid operator {0:?} in a step's matchExpressions: use In or NotIn")]
 pub struct InvalidOperator(pub String);
@@ -40,9 +40,9 @@ impl FromStr for Operator {
 pub struct Expression {
     /// Name of the label.
     pub key: String,
-    /// Operator that is applied to the label.
+    /// Operator to apply to the label.
     pub operator: Operator,
-    /// Values that the operator compares the label with.
+    /// Values to compare the label with.
     pub values: Vec<String>,
 }
 
@@ -69,8 +69,8 @@ impl fmt::Display for Expression {
 /// Step that an Application is assigned to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Index of the first step that selects the Application, starting at 0. If this is `None`, no step
-    /// selects the Application, and the rollout doesn't update it.
+    /// Index of the first step that selects the Application, starting at 0. `None` if no step does; the
+    /// rollout then leaves the Application alone.
     pub step: Option<u32>,
     /// Later steps that also select the Application. They leave it alone.
     pub also: Vec<u32>,
@@ -86,7 +86,7 @@ pub fn assign_step<'a>(steps: impl IntoIterator<Item = &'a [Expression]>, labels
     Assignment { step: selecting.next(), also: selecting.collect() }
 }
 
-/// Maximum number of a step's Applications that are in flight at once: `maxUpdate`.
+/// Maximum number of a step's Applications in flight at once: `maxUpdate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MaxUpdate {
     /// All Applications.
@@ -99,7 +99,7 @@ pub enum MaxUpdate {
     Percent(u32),
 }
 
-/// Error returned when a maximum number of updates is invalid.
+/// Error for an invalid `maxUpdate`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid maxUpdate {0:?}: use a whole number, or a percentage such as 10%")]
 pub struct InvalidMaxUpdate(pub String);

@@ -140,7 +140,6 @@ fn apply_to_accepted(mut header: Box<Header>, event: &OperationEvent) -> Option<
     }
 }
 
-/// Creates the state of a newly planned operation.
 fn new_operation(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
     Operation {
         attempt: header.attempt,

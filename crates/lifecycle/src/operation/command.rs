@@ -4,12 +4,12 @@ use tidegate_model::TaskId;
 
 use super::input::{Answer, CallError, Input};
 
-/// Delay before a gate is queried again after an unusable response.
+/// Delay before querying a gate again after an unusable response.
 pub const GATE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Outstanding command of an operation.
 ///
-/// Every command may be executed twice, so it must be idempotent.
+/// A command may run twice, so it must be idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
     /// Read the cluster and create a plan. Result: [`Input::Planned`](super::Input) or
@@ -58,18 +58,17 @@ pub enum Subject {
     Claim,
     /// A task and its object.
     Task(TaskId),
-    /// A hook runner's work in one attempt. A runner may never return, so it gets a subject of its own:
-    /// neither the end of the hook nor the next attempt waits for it.
+    /// A hook runner's work in one attempt. A runner may never return, so it has its own subject. Neither the
+    /// hook's end nor the next attempt waits for it.
     Runner(TaskId, u32),
-    /// A gate, by name, regardless of the wave.
+    /// A gate, by name, in any wave.
     Gate(String),
     /// The namespaces that the operation writes to.
     Namespaces,
 }
 
 impl Command {
-    /// Returns the subject of the command. A command waits while another command with the same subject is in
-    /// flight.
+    /// Returns the command's subject. A command waits while another one for the same subject is in flight.
     pub fn subject(&self) -> Subject {
         match self {
             Self::Plan => Subject::Plan,
@@ -83,12 +82,12 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs for as long as it is outstanding.
+    /// Returns true for a subscription, which runs while it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. })
     }
 
-    /// Returns the result to record if the command fails, or `None` if it doesn't have a result.
+    /// Returns the result to record if the command fails, or `None` if it has no result.
     pub fn failure_input(&self, error: CallError) -> Option<Input> {
         let input = match self {
             Self::Plan => Input::PlanFailed(error),
@@ -121,7 +120,7 @@ pub enum TaskCommand {
     Apply,
     /// Pass the hook to a registered runner.
     RunHook {
-        /// Name under which the runner is registered with the engine.
+        /// Name of the runner, as registered with the engine.
         runner: String,
     },
     /// Remove the hook finalizer from the object with this UID.

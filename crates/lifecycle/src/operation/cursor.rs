@@ -53,7 +53,7 @@ impl Cursor {
     }
 }
 
-/// Parts of a task's state before an event, needed for updating the cursor.
+/// Parts of a task's state before an event, for updating the cursor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PriorTaskState {
     task: TaskId,
@@ -63,7 +63,7 @@ pub(crate) struct PriorTaskState {
 }
 
 impl Operation {
-    /// Computes the fields that follow from other fields and therefore aren't recorded.
+    /// Computes the fields that aren't recorded because they follow from others.
     pub(crate) fn update_derived_fields(&mut self) {
         self.namespaces = target_namespaces(&self.plan);
         self.cursor = Cursor::from_operation(self);
@@ -132,7 +132,6 @@ impl Operation {
         }
     }
 
-    /// Returns the hooks in a wave.
     pub(crate) fn wave_hooks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
         let known = (self.cursor.wave == Some(index)).then_some(&self.cursor.hooks);
         let kept = known.into_iter().flatten().filter_map(|id| {

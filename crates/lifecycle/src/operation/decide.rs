@@ -55,7 +55,7 @@ fn decide_accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec
     match input {
         Input::Claim(Ok(news)) => Ok(claim::handle_claim_before_plan(header, news, now)),
         Input::Claim(Err(error)) => Ok(claim::handle_claim_failure(header, error, now)),
-        // The plan is stale: another operation claimed the application in the meantime.
+        // The plan is stale: another operation has claimed the application since.
         Input::Planned { .. } | Input::PlanFailed(_) | Input::PlanRejected { .. } if !header.can_begin() => {
             Err(Rejection::Stale { state: "Accepted".to_owned() })
         }

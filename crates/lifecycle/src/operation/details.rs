@@ -5,8 +5,8 @@ use tidegate_model::{LogRecord, OperationPhase, StreamKind, StreamRecords};
 
 use super::{OperationEvent, State};
 
-/// Details of an operation. The log keeps them longer than the operation's events. Their layout is part of
-/// the on-disk format.
+/// Details of an operation. They outlive its events in the log, and their layout is part of the on-disk
+/// format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Description of the operation's destination.
@@ -15,8 +15,7 @@ pub struct Details {
     pub phase: OperationPhase,
     /// True while the operation is paused.
     pub paused: bool,
-    /// Outcome of a finished operation. For an unfinished operation, its activity or wait when the details
-    /// were written.
+    /// Outcome of the operation. While it is running, its activity or wait when the details were written.
     pub message: String,
     /// Number of waves that have passed, and total number of waves.
     pub waves: (u32, u32),

@@ -18,15 +18,15 @@ use super::state::{ClaimEvent, Loss, Stage, State, Verdict};
 /// An event of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Operation whose log contains the recorded event.
+    /// Operation that recorded the event.
     pub operation: OperationId,
     /// Name of the operation's application, as in the request.
     pub application: String,
     /// Sequence number of the recorded event, starting at 1. The numbers increase within an operation, but
-    /// have gaps: most recorded events are too detailed to be emitted.
+    /// have gaps, because most recorded events are too detailed to emit.
     pub sequence: u64,
-    /// Time according to the clock of the engine that recorded the event. `None` for a few kinds of events
-    /// that are recorded without a time; they closely follow the previous event.
+    /// Time on the recording engine's clock. `None` for a few kinds of events that are recorded without a
+    /// time, shortly after the previous event.
     pub at: Option<Timestamp>,
     /// Content of the recorded event, with objects instead of task IDs.
     pub what: EventKind,
@@ -78,8 +78,8 @@ pub enum EventKind {
     HookStopped {
         /// Object of the hook. It may already be deleted.
         object: ObjectKey,
-        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. During
-        /// a termination, a hook without an object can also end as `Succeeded`.
+        /// Final phase of the hook, or `Failed` if it was still running or couldn't be stopped. During a
+        /// termination, a hook without an object can also end as `Succeeded`.
         phase: OperationPhase,
         /// Health message, reason for the stop, or reason why the hook couldn't be deleted.
         message: String,
@@ -95,7 +95,7 @@ pub enum EventKind {
     },
     /// A deadline passed.
     DeadlineExceeded {
-        /// Operation, wave or hook whose deadline passed.
+        /// Operation, wave or hook that missed its deadline.
         of: Deadline,
         /// Message with the length of the deadline.
         message: String,
@@ -222,11 +222,11 @@ impl WaveName {
 /// Operation, wave or hook that a deadline applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deadline {
-    /// The operation. Its deadline is measured from its start and is set by the request.
+    /// The operation. The request sets the deadline, measured from the operation's start.
     Operation,
-    /// The current wave. Its deadline is measured from its opening and is set by the wave's timeout.
+    /// The current wave. Its timeout sets the deadline, measured from its opening.
     Wave,
-    /// A hook. Its deadline is measured from the time at which the hook was applied or passed to its runner.
+    /// A hook. Its deadline is measured from the time it was applied or passed to its runner.
     Hook(ObjectKey),
 }
 
@@ -250,7 +250,7 @@ struct OperationInfo {
     application: String,
     /// True if the operation deletes the application.
     is_deletion: bool,
-    /// True if the operation may wait for a claim that another operation holds.
+    /// True if the operation may wait for another operation's claim.
     waits_for_claim: bool,
 }
 
@@ -271,12 +271,12 @@ impl EventEmitter {
         Self { sequence, info, plan, has_health_rules, is_cluster_silent }
     }
 
-    /// Creates an emitter that continues after recorded event number `sequence`, for a log whose earlier
-    /// events were compacted. `state` is a later state, and `events` contains the events to convert.
+    /// Creates an emitter that continues after recorded event number `sequence` in a compacted log. `state`
+    /// is a later state, and `events` contains the events to convert.
     pub fn from_later_state(state: &State, sequence: u64, events: &[OperationEvent]) -> Self {
         let later = Self::from_state(state, sequence);
-        // If `events` contain a new plan, the events before it refer to an earlier plan that is lost, so
-        // those about its tasks can't be emitted.
+        // If `events` contains a new plan, earlier events refer to a lost plan, so those about its tasks
+        // can't be emitted.
         let plans = events.iter().any(|event| matches!(event, OperationEvent::Planned { .. }));
         if plans { Self { plan: Arc::default(), ..later } } else { later }
     }
@@ -286,8 +286,7 @@ impl EventEmitter {
         self.sequence
     }
 
-    /// Returns the event to emit for the next recorded event, or `None` if the recorded event is too detailed
-    /// to be emitted.
+    /// Returns the event to emit for the next recorded event, or `None` if that is too detailed.
     pub fn emit(&mut self, event: &OperationEvent) -> Option<Event> {
         self.sequence = self.sequence.saturating_add(1);
         match event {
@@ -454,7 +453,6 @@ fn should_wait_for_claim(if_taken: Option<ClaimConflictPolicy>) -> bool {
     if_taken.is_some_and(|if_taken| if_taken != ClaimConflictPolicy::Refuse)
 }
 
-/// Describes a claim event to users.
 fn claim_message(waits: bool, news: &ClaimEvent) -> String {
     match news {
         ClaimEvent::Held { .. } => "acquired the claim on the application".to_owned(),

@@ -20,12 +20,11 @@ use crate::names::join_names;
 
 /// Reason for a closed gate that hasn't returned a verdict yet.
 pub const GATE_NOT_ANSWERED: &str = "no result yet";
-/// Reason for waiting for an object that was just written and hasn't been observed yet.
+/// Reason for waiting for an object that was written but hasn't been observed yet.
 pub const NOT_OBSERVED: &str = "not observed yet";
 /// Suffix of a problem's description while an engine is running the operation.
 pub const RETRYING: &str = "; trying again";
-/// Progress text while another operation is running a hook with the same name as one of this operation's
-/// hooks.
+/// Progress text while another operation runs a hook of the same name.
 pub const PLACE_OCCUPIED: &str = "another operation is running the same hook";
 
 /// Explanation of what an operation is waiting for and why. Displayed as one sentence.
@@ -157,7 +156,7 @@ impl Explanation {
     }
 
     /// Sets the time left until a deadline, or the time since it passed. A running engine acts on deadlines
-    /// immediately, so a deadline that passed long ago means that no engine is running.
+    /// immediately, so a deadline long past means that no engine is running.
     fn set_deadline(&mut self, deadline: Option<Timestamp>) {
         let passed = deadline.map(|deadline| self.at.since(deadline).as_secs());
         self.deadline_in_seconds = deadline.map(|deadline| deadline.since(self.at).as_secs());
@@ -361,8 +360,7 @@ fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestam
     }
 }
 
-/// Returns the objects that look healthy but must remain healthy until `until`. If there are none, returns
-/// the fixed delay between waves.
+/// Returns the objects that must stay healthy until `until` or, without any, the fixed delay between waves.
 fn settling_items(operation: &Operation, index: u32, until: Timestamp, now: Timestamp) -> Vec<AwaitedItem> {
     let left = format_duration(until.since(now));
     let mut awaited = unhealthy_items(operation, index);
@@ -412,7 +410,10 @@ fn held_items(operation: &Operation, index: u32, since: Timestamp, now: Timestam
     });
     let others = operation.later_unconfirmed_prunes(index).map(|(later, task)| AwaitedItem {
         what: name(task),
-        why: format!("pruned in wave {} by the same confirmation", wave_position(operation, later).0),
+        why: format!(
+            "will be pruned in wave {}; the same confirmation covers it",
+            wave_position(operation, later).0
+        ),
         since,
     });
     closed.chain(prunes).chain(others).collect()
@@ -517,7 +518,7 @@ fn deletion_items(operation: &Operation, index: u32) -> impl Iterator<Item = (&T
     })
 }
 
-/// Returns the hooks whose name is taken by another operation's running hook.
+/// Returns the hooks whose names are taken by other operations' running hooks.
 fn occupied_place_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let occupied = |(_, task, state): (_, &Task, &TaskState)| {
         let occupant = state.occupant.as_deref()?;
@@ -565,7 +566,7 @@ fn stopping_items(operation: &Operation) -> Vec<AwaitedItem> {
         .collect()
 }
 
-/// Returns the tasks whose newest call has failed with a transient error.
+/// Returns the tasks whose newest call failed with a transient error.
 fn failing_call_items<'a>(
     tasks: impl Iterator<Item = (tidegate_model::TaskId, &'a Task, &'a TaskState)>,
     since: Timestamp,

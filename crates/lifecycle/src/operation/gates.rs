@@ -1,6 +1,6 @@
 //! Gates that open a wave. The machine itself evaluates two of them: a user's approval, and a soak time after
 //! the previous wave. All others are queried, and those that limit the number of concurrent operations in a
-//! group come last. An operation keeps its place in a group from wave to wave.
+//! group come last. An operation keeps its slot in a group from wave to wave.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidegate_model::{Timestamp, parse_duration};
 
 use super::state::{GateAnswer, Operation, State, Verdict};
 
-/// Name of the gate that a user opens by approving the wave.
+/// Name of the gate that a user's approval opens.
 pub const APPROVAL_GATE: &str = "approval";
 /// Prefix of gates that open after a soak time, measured from the end of the previous wave.
 const SOAK_PREFIX: &str = "soak:";
@@ -16,8 +16,8 @@ const SOAK_PREFIX: &str = "soak:";
 const CONCURRENCY_PREFIX: &str = "concurrency:";
 /// Reason for a closed concurrency gate while the wave is also waiting for other gates.
 const EVALUATED_LAST: &str = "evaluated last, when nothing else blocks the wave";
-/// Prefix of the names under which approvals are stored. A wave can be approved in advance, so the name ends
-/// with the wave's position.
+/// Prefix of the names of stored approvals. A wave can be approved in advance, so the name ends with the
+/// wave's position.
 const APPROVAL_PREFIX: &str = "approval/";
 
 /// Gate that the machine evaluates itself.
@@ -62,9 +62,8 @@ fn is_concurrency_gate(gate: &str) -> bool {
 }
 
 impl State {
-    /// Returns the concurrency groups in which the operation holds a place. The operation keeps a place until
-    /// it ends or reaches a wave that doesn't use the group. A SyncFail wave counts as part of the failed
-    /// wave.
+    /// Returns the concurrency groups in which the operation holds a slot. The operation keeps a slot until it
+    /// ends or reaches a wave that doesn't use the group. A SyncFail wave counts as part of the failed wave.
     pub fn held_groups(&self) -> impl Iterator<Item = &str> {
         let operation = self.operation().filter(|_| !self.is_finished());
         operation.into_iter().flat_map(|operation| &operation.gates).filter_map(GateAnswer::held_group)
@@ -72,7 +71,7 @@ impl State {
 }
 
 impl GateAnswer {
-    /// Returns the concurrency group in which this verdict grants a place.
+    /// Returns the concurrency group in which this verdict grants a slot.
     fn held_group(&self) -> Option<&str> {
         concurrency_group(&self.gate).filter(|_| self.verdict == Verdict::Open)
     }
@@ -88,7 +87,6 @@ impl GateAnswer {
 }
 
 impl Operation {
-    /// Returns the gates of a wave.
     pub(super) fn wave_gates(&self, index: u32) -> &[String] {
         self.wave(index).map(|wave| wave.gates.as_slice()).unwrap_or_default()
     }
@@ -103,14 +101,13 @@ impl Operation {
         self.wave_gates(index).iter().any(|gate| gate == APPROVAL_GATE) && !self.is_approved(index)
     }
 
-    /// Returns true if a user has approved a wave.
     pub(super) fn is_approved(&self, index: u32) -> bool {
         let approval = format!("{APPROVAL_PREFIX}{index}");
         self.gates.iter().any(|answer| answer.gate == approval)
     }
 
-    /// Returns the time at which the last of a wave's soak gates opens, or `None` without a previous wave.
-    /// Soak times are measured from the end of the previous wave.
+    /// Returns the opening time of a wave's last soak gate. `None` without soak gates or without a passed
+    /// earlier wave. Soak times start at the end of the previous wave.
     pub(super) fn soak_end(&self, index: u32) -> Option<Timestamp> {
         let soaks = self.wave_gates(index).iter().filter_map(|gate| match parse_built_in_gate(gate)? {
             BuiltInGate::Soak(time) => self.soak_gate_end(index, time),
@@ -146,7 +143,7 @@ impl Operation {
         self.gates.iter().any(|answer| answer.gate == gate && answer.verdict == Verdict::Open)
     }
 
-    /// Returns true if a gate of a waiting wave must be queried now. A place in a concurrency group is
+    /// Returns true if a gate of a waiting wave must be queried now. A slot in a concurrency group is
     /// requested only once nothing else blocks the wave, so that an operation waiting for a user doesn't hold
     /// up others.
     pub(super) fn should_query_gate(&self, index: u32, gate: &str, now: Timestamp) -> bool {
@@ -154,9 +151,9 @@ impl Operation {
             || self.has_other_gates_open(index, now) && self.unconfirmed_prunes(index).next().is_none()
     }
 
-    /// Keeps the gate verdicts that remain valid in the next wave: approvals and places in concurrency
-    /// groups. If that wave needs another group as well, all places are given up and requested together.
-    /// Otherwise, two operations could deadlock, each holding the place that the other needs.
+    /// Keeps the gate verdicts that remain valid in the next wave: approvals and slots in concurrency groups.
+    /// If that wave needs another group as well, all slots are given up and requested together. Otherwise,
+    /// two operations could deadlock, each holding the slot that the other needs.
     pub(super) fn retain_gate_answers(&mut self, next: u32) {
         let named: Vec<String> =
             self.external_gates(next).filter(|gate| is_concurrency_gate(gate)).cloned().collect();
@@ -170,8 +167,8 @@ impl Operation {
         });
     }
 
-    /// Returns the reason why a gate of a wave is closed, if it is known without a query. `None` for gates
-    /// that are open or being queried.
+    /// Returns the reason for a closed gate, if it is known without a query. `None` for open gates and gates
+    /// being queried.
     pub(super) fn closed_reason(&self, index: u32, gate: &str, now: Timestamp) -> Option<String> {
         if is_concurrency_gate(gate) && !self.is_gate_open(gate) && !self.should_query_gate(index, gate, now)
         {
@@ -186,8 +183,8 @@ impl Operation {
         }
     }
 
-    /// Describes the gate that blocks the current wave, if there is one. Queried gates come before soak
-    /// times, and concurrency groups come last.
+    /// Describes the gate that blocks the current wave, if any. Queried gates come before soak times, and
+    /// concurrency groups come last.
     pub(super) fn first_closed_gate(&self) -> Option<String> {
         let (index, _) = self.current_wave()?;
         if let Some(wanted) = self.missing_approval_message(index) {

@@ -20,7 +20,7 @@ pub enum Input {
         operation: OperationId,
         /// The request: application, destination, options and limits.
         request: Box<SyncRequest>,
-        /// Digest under which the log stores the manifests, which are already durable.
+        /// Digest of the stored manifests, which are already durable.
         targets: Digest,
         /// Stored plan to execute. `None` if the operation creates its own plan.
         plan: Option<Box<StoredPlanRef>>,
@@ -29,7 +29,7 @@ pub enum Input {
     Planned {
         /// The plan. If it is inconsistent, the operation ends with an error.
         plan: Arc<Plan>,
-        /// Digest under which the log stores the manifests of the plan's tasks.
+        /// Digest of the stored manifests of the plan's tasks.
         bundle: Digest,
         /// Observations of the namespaces that the manifests use. Omits namespaces that can't be read.
         namespaces: Vec<NamespaceObservation>,
@@ -57,9 +57,9 @@ pub enum Input {
     /// Observations may be old or repeated. `Gone` without a UID counts only if the read started
     /// ([`Observation::at`]) after the operation's write.
     Observed {
-        /// Position in the plan of the task that is waiting for the object.
+        /// Position of the waiting task in the plan.
         task: TaskId,
-        /// Observation of the object, with the time at which the read started.
+        /// Observation of the object, with the start time of the read.
         observation: Observation,
     },
     /// The hooks of a terminated operation weren't stopped in time. The operation ends anyway, and reports
@@ -77,14 +77,14 @@ pub enum Input {
     WatchStatus {
         /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
-        /// Time at which the watches started to fail or to work again.
+        /// Time of the change.
         since: Timestamp,
     },
     /// A namespace that the operation writes to was observed. The observation may be old.
     NamespaceObserved(NamespaceObservation),
-    /// Result of [`Command::ReadNamespaces`](super::Command), with the namespaces that can be read.
+    /// Result of [`Command::ReadNamespaces`](super::Command).
     NamespacesRead {
-        /// One observation for each namespace that can be read.
+        /// Observations, one per readable namespace.
         namespaces: Vec<NamespaceObservation>,
     },
     /// Verdict of a gate. Duplicates are ignored.
@@ -136,8 +136,7 @@ pub enum Input {
     },
     /// A user approves a wave.
     Approve {
-        /// Number of the wave in the plan, starting at 1. `None` for the wave that is waiting for approval
-        /// now.
+        /// Number of the wave in the plan, starting at 1. `None` for the wave that is waiting for approval.
         wave: Option<u32>,
         /// Name of the user, as provided by the caller.
         by: String,
@@ -167,7 +166,7 @@ pub enum Input {
 pub struct NamespaceObservation {
     /// `metadata.name` of the namespace.
     pub name: String,
-    /// Identity of the namespace, or `None` if the namespace doesn't exist.
+    /// Identity of the namespace, or `None` if it doesn't exist.
     pub identity: Option<ObjectIdentity>,
     /// True if the namespace is being deleted.
     pub is_terminating: bool,
@@ -239,7 +238,7 @@ pub enum PruneResult {
     },
 }
 
-/// Result of checking whether an existing object has the name of a hook that is about to be created.
+/// Result of checking the name of a new hook for an existing object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClearingResult {
     /// No object has this name, or the hook's deletion policy keeps the existing object.
@@ -278,7 +277,7 @@ pub struct ApplyResponse {
     pub uid: String,
     /// `metadata.resourceVersion` after the write. The operation ignores older observations.
     pub resource_version: String,
-    /// `metadata.generation`, or 0 for kinds that don't have a generation.
+    /// `metadata.generation`, or 0 for kinds without one.
     pub generation: i64,
     /// Action in kubectl's format, such as `deployment.apps/api serverside-applied`.
     pub message: String,
@@ -291,9 +290,8 @@ pub struct ApplyResponse {
 /// Result of stopping a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopResult {
-    /// [`OperationPhase::Running`] if the hook was still running and was deleted. Otherwise, the phase in
-    /// which the hook had finished. If the hook's object didn't exist, the phase is
-    /// [`OperationPhase::Succeeded`] with the message `Terminated`.
+    /// [`OperationPhase::Running`] if the hook was still running and was deleted. Otherwise, the hook's final
+    /// phase. Without an object, [`OperationPhase::Succeeded`] with the message `Terminated`.
     pub phase: OperationPhase,
     /// Health message. May be empty.
     pub message: String,
@@ -309,11 +307,10 @@ pub struct CallError {
     /// True if the cluster is unreachable, or currently rejects all calls from this client. The request isn't
     /// at fault, so the call is retried until a deadline passes.
     pub is_outage: bool,
-    /// True if the call is given up after only a few attempts: either each attempt takes long because a
-    /// backend of the cluster times out, or the error is probably permanent because another object uses the
-    /// requested resource.
+    /// True if the call gets only a few attempts. Either each attempt takes long because a cluster backend
+    /// times out, or the error is probably permanent because another object uses the requested resource.
     pub has_few_retries: bool,
-    /// Delay that the server requested, if any.
+    /// Delay requested by the server, if any.
     pub retry_after: Option<Duration>,
     /// Message from the cluster or the connection.
     pub message: String,
@@ -353,10 +350,9 @@ impl CallError {
         }
     }
 
-    /// Returns the delay before the next call, after `failed` earlier failures. The delay doubles with each
-    /// failure.
+    /// Returns the delay before the next call, after `failed` earlier failures. It doubles with each failure.
     pub(crate) fn retry_delay(&self, first: Duration, failed: u32, longest: Duration) -> Duration {
-        // A delay that the server requested applies unchanged.
+        // A delay requested by the server is neither doubled nor capped, but is never shorter than `first`.
         let wait = || first.saturating_mul(2_u32.saturating_pow(failed)).min(longest);
         self.retry_after.map_or_else(wait, |asked| asked.max(first))
     }

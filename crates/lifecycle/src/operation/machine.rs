@@ -19,7 +19,7 @@ pub enum SyncOperation {}
 /// Driver of one sync operation.
 pub type Driver = crate::Driver<SyncOperation>;
 
-/// Object that an observation describes. Only the newest observation of each object counts.
+/// Key of an observed object. Only the newest observation per key counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObservationKey {
     /// The object of a task's manifest.

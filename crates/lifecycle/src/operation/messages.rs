@@ -27,9 +27,9 @@ pub(crate) const RUNNING: &str = "one or more tasks are running";
 pub(crate) const TERMINATED: &str = "Operation terminated";
 /// Maximum number of failed objects in the message of an operation.
 const FAILURES_MAX: usize = 10;
-/// Maximum number of characters of a log line quoted in a message.
+/// Maximum length of a quoted log line, in characters.
 const LAST_LINE_MAX: usize = 200;
-/// Name of the requester if an operation is terminated because its deadline passed.
+/// Requester of a termination by deadline.
 pub(crate) const TERMINATED_BY_DEADLINE: &str = "deadline";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
 pub(crate) const TERMINATING: &str = "operation is terminating";
@@ -79,8 +79,7 @@ fn has_word(text: &str, word: &str) -> bool {
     text.split(|c: char| !is_part(c)).any(|part| part.trim_matches('.') == word)
 }
 
-/// Describes the failed objects, up to the maximum number. Of several objects with the same message, only the
-/// first is described.
+/// Describes the failed objects, up to the maximum number. Objects with a repeated message are omitted.
 pub(crate) fn describe_failures(operation: &Operation, sync_fail: bool) -> Vec<String> {
     let mut messages: Vec<&str> = Vec::new();
     let mut failures = Vec::new();
@@ -160,7 +159,7 @@ pub(crate) fn deletion_message(reason: &str) -> String {
     if reason.is_empty() { DELETION_PENDING.to_owned() } else { format!("{DELETION_PENDING}; {reason}") }
 }
 
-/// Returns the reason why a deleted object still exists, or an empty string if it is unknown.
+/// Returns the reason why a deleted object still exists. Empty if unknown.
 pub(crate) fn deletion_blocker(what: &str) -> String {
     if what.is_empty() { String::new() } else { format!("waits for {what}") }
 }
@@ -273,7 +272,7 @@ fn format_time_of_day(at: Timestamp) -> String {
     format!("{hour}:{minute:02}{half}")
 }
 
-/// Returns the error message for a hook whose health couldn't be determined.
+/// Returns the error message for a hook of unknown health.
 pub(crate) fn unknown_health_message(reason: &str) -> String {
     format!("failed to get resource health: {reason}")
 }
@@ -346,7 +345,7 @@ impl TaskState {
 
 impl Header {
     /// Returns the message that ends a planned operation after its claim was lost. Another operation has
-    /// worked on the application in the meantime, so the plan is stale.
+    /// worked on the application since, so the plan is stale.
     pub(crate) fn lost_claim_message(&self) -> Option<String> {
         match self.claim.as_deref() {
             Some(Claim::Lost { holder }) => Some(claim_lost_message(self, holder.as_ref())),
@@ -437,7 +436,7 @@ impl Operation {
         }
     }
 
-    /// Returns the objects that must be deleted before a step of a wave can continue.
+    /// Returns the objects being deleted that block a step of a wave.
     fn blocking_deletions(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &TaskState)> {
         let deleting = self
             .wave_tasks(index)

@@ -27,7 +27,6 @@ pub fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
     Outstanding { commands: collected.commands, wake_at: collected.wake_at }
 }
 
-/// Returns the commands for one subject.
 pub(super) fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
     let mut commands = match (state, subject) {
         (State::Running(operation), Subject::Task(id) | Subject::Runner(id, _))
@@ -56,8 +55,7 @@ struct CommandCollector {
     now: Timestamp,
     /// Time of the next probe during an outage. `None` if the cluster responds.
     next_probe_at: Option<Timestamp>,
-    /// True if a collected call probes whether the cluster responds again. All other calls wait for its
-    /// result.
+    /// True if a collected call probes the unreachable cluster. All other calls wait for its result.
     has_probe: bool,
 }
 
@@ -77,7 +75,7 @@ impl CommandCollector {
         }
     }
 
-    /// Returns true if there is no outage, or if the call can be the next probe. Requests a wake-up if the
+    /// Returns true if the cluster responds, or if the call can be the next probe. Requests a wake-up if the
     /// probe isn't due yet.
     fn can_reach_cluster(&mut self) -> bool {
         match self.next_probe_at {
@@ -253,7 +251,7 @@ impl CommandCollector {
     fn collect_apply(&mut self, operation: &Operation, index: u32) {
         for (id, task, state) in operation.current_apply_group(index) {
             if is_clearing(task, state) {
-                // The hook's name was free, but has been taken in the meantime.
+                // The hook's name was free, but has been taken since.
                 self.collect_place_clearing(operation, id, state);
                 continue;
             }

@@ -23,18 +23,18 @@ pub enum OperationEvent {
         operation: OperationId,
         /// The request: application, destination, options and limits. Later steps use these recorded values.
         request: Box<SyncRequest>,
-        /// Digest under which the log stores the submitted manifests, as they were before planning.
+        /// Digest of the stored manifests, as submitted before planning.
         targets: Digest,
-        /// `startedAt` of the operation, from which its deadline is measured.
+        /// `startedAt` of the operation, and start of its deadline.
         at: Timestamp,
     },
     /// A plan was created. A resumed operation continues with this plan.
     Planned {
         /// Complete plan of the operation. A later attempt may replace it.
         plan: Arc<Plan>,
-        /// Digest under which the log stores the manifests of the plan's tasks.
+        /// Digest of the stored manifests of the plan's tasks.
         bundle: Digest,
-        /// Time at which the plan was accepted. The cluster was read before this time.
+        /// Time the plan was accepted, after the cluster was read.
         at: Timestamp,
     },
     /// The operation entered another stage.
@@ -50,7 +50,7 @@ pub enum OperationEvent {
         gate: String,
         /// Verdict: open, or closed with the reason. Duplicates aren't recorded.
         verdict: Verdict,
-        /// Time at which the verdict arrived, or at which an earlier verdict was withdrawn after a restart.
+        /// Time the verdict arrived, or was withdrawn after a restart.
         at: Timestamp,
     },
     /// A dry run showed that the server would accept the manifest.
@@ -76,7 +76,7 @@ pub enum OperationEvent {
         /// Time of the next call. The delay doubles with each failure, unless the server asked for a specific
         /// delay.
         retry_at: Timestamp,
-        /// Time at which the failure was received.
+        /// Time of the failure.
         at: Timestamp,
         /// True if the cluster isn't responding at all, false if only this call failed.
         outage: bool,
@@ -107,8 +107,7 @@ pub enum OperationEvent {
         applied: AppliedRef,
         /// The cluster's message, which becomes the task's message.
         message: String,
-        /// True if the kind doesn't have a health status to wait for, so the task is done. Never true for a
-        /// hook.
+        /// True if the kind has no health status to wait for, so the task is done. Never true for a hook.
         done: bool,
     },
     /// A hook runner is about to be called.
@@ -128,7 +127,7 @@ pub enum OperationEvent {
         /// True if the health certainly refers to the spec that the operation wrote. Otherwise, the operation
         /// waits a while before it relies on it.
         fresh: bool,
-        /// Time at which the observation was received.
+        /// Arrival time of the observation.
         at: Timestamp,
     },
     /// An applied task has finished. Its `status` remains `Synced`.
@@ -139,7 +138,7 @@ pub enum OperationEvent {
         phase: OperationPhase,
         /// Health message. If empty, the task keeps its earlier message.
         message: String,
-        /// Time at which the deciding observation or result was received, or at which the task timed out.
+        /// Time the deciding observation or result arrived, or the task timed out.
         at: Timestamp,
     },
     /// A task was rejected. Its `status` is `SyncFailed`.
@@ -152,7 +151,7 @@ pub enum OperationEvent {
         /// New message of the task: the cluster's message or, if the cluster didn't reject a call, Tidegate's
         /// own.
         message: String,
-        /// Time at which the rejection was received.
+        /// Time of the rejection.
         at: Timestamp,
     },
     /// The hook finalizer was removed.
@@ -169,12 +168,12 @@ pub enum OperationEvent {
     },
     /// A deadline passed.
     DeadlineExceeded {
-        /// Operation, wave or hook whose deadline passed.
+        /// Operation, wave or hook that missed its deadline.
         scope: DeadlineScope,
         /// Message with the length of the deadline. Also used for all tasks that the deadline ends.
         message: String,
-        /// Time at which an engine noticed that the deadline had passed. If no engine was running, this is
-        /// later than the deadline.
+        /// Time an engine noticed that the deadline had passed. Later than the deadline if no engine was
+        /// running.
         at: Timestamp,
     },
     /// A hook was stopped.
@@ -182,8 +181,8 @@ pub enum OperationEvent {
         /// Hook that had to stop. Its own or its wave's deadline passed, its namespace was lost, a user
         /// skipped it, or the operation is being terminated.
         task: TaskId,
-        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. During
-        /// a termination, a hook without an object can also end as `Succeeded`.
+        /// Final phase of the hook, or `Failed` if it was still running or couldn't be stopped. During a
+        /// termination, a hook without an object can also end as `Succeeded`.
         phase: OperationPhase,
         /// Health message, reason for the stop, or reason why the hook couldn't be deleted. If empty, the
         /// hook keeps its earlier message.
@@ -204,14 +203,14 @@ pub enum OperationEvent {
     RetryStarted {
         /// Number of the attempt. The first attempt is 1.
         attempt: u32,
-        /// Time at which the delay before the attempt expired.
+        /// End of the delay before the attempt.
         at: Timestamp,
     },
     /// A user terminated the operation.
     TerminationRequested {
         /// Name of the user, as provided by the caller.
         by: String,
-        /// Time at which the request was received.
+        /// Time of the request.
         at: Timestamp,
     },
     /// A user paused the operation.
@@ -220,21 +219,21 @@ pub enum OperationEvent {
         by: String,
         /// Reason. May be empty.
         reason: String,
-        /// Time at which the request was received. The pause doesn't count toward deadlines.
+        /// Time of the request. The pause doesn't count toward deadlines.
         at: Timestamp,
     },
     /// A user resumed the operation.
     Unpaused {
         /// Name of the user, as provided by the caller. May differ from the user who paused the operation.
         by: String,
-        /// Time at which the request was received. Deadlines are postponed by the length of the pause.
+        /// Time of the request. Deadlines are postponed by the length of the pause.
         at: Timestamp,
     },
     /// A user confirmed the prunes that were waiting for confirmation.
     PruneConfirmed {
         /// Name of the user, as provided by the caller.
         by: String,
-        /// Time at which the request was received. The confirmation is valid for all waves of the plan.
+        /// Time of the request. The confirmation is valid for all waves of the plan.
         at: Timestamp,
     },
     /// The operation has finished.
@@ -253,7 +252,7 @@ pub enum OperationEvent {
         task: TaskId,
         /// Reason as text. Empty if it is no longer known.
         reason: String,
-        /// Time at which the reason was received.
+        /// Arrival time of the reason.
         at: Timestamp,
     },
     /// Last log lines of a failed hook, read before its object is deleted.
@@ -269,8 +268,7 @@ pub enum OperationEvent {
     WatchChanged {
         /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
-        /// Time at which the watches started to fail or to work again. Never later than the time at which the
-        /// report was received.
+        /// Time of the change, never later than the arrival of the report.
         at: Timestamp,
     },
     /// Another operation's hook with the same name is running. If `by` is `None`, it has finished.
@@ -293,7 +291,7 @@ pub enum OperationEvent {
     ClaimChanged {
         /// Claim event, as reported by the claim keeper.
         news: ClaimEvent,
-        /// Time at which the claim event was received.
+        /// Arrival time of the claim event.
         at: Timestamp,
     },
     /// The deletion of a pruned object was requested, and the object is being deleted. The object counts as
@@ -310,11 +308,11 @@ pub enum OperationEvent {
         by: String,
         /// Reason. May be empty.
         reason: String,
-        /// Time at which the request was received, which may be long before the wave starts.
+        /// Time of the request, which may be long before the wave starts.
         at: Timestamp,
     },
-    /// Namespaces that the operation writes to were observed for the first time. A namespace that is created
-    /// later under the same name is a different namespace.
+    /// Namespaces that the operation writes to were observed for the first time. A namespace created later
+    /// under the same name is a different one.
     NamespacesObserved {
         /// Names and identities of the namespaces.
         namespaces: Vec<(String, ObjectIdentity)>,
@@ -326,14 +324,14 @@ pub enum OperationEvent {
         namespace: String,
         /// Reason for the loss.
         loss: Loss,
-        /// Time at which the observation was received.
+        /// Arrival time of the observation.
         at: Timestamp,
     },
     /// Another attempt started, which creates a new plan.
     ReplanStarted {
         /// Number of the attempt. The first attempt is 1.
         attempt: u32,
-        /// Time at which the delay before the attempt expired.
+        /// End of the delay before the attempt.
         at: Timestamp,
     },
     /// A resource is being deleted and will be recreated. Either the operation requested the deletion,
@@ -344,8 +342,8 @@ pub enum OperationEvent {
         /// UID of the object that is being deleted.
         uid: String,
     },
-    /// Health rules that apply to the operation's objects from this event on. Before the first such event, no
-    /// objects are assessed.
+    /// Health rules for the operation's objects from this event on. No objects are assessed before the first
+    /// such event.
     HealthRulesSet {
         /// Digest that identifies the health rules.
         digest: Digest,
@@ -363,7 +361,7 @@ pub enum OperationEvent {
         by: String,
         /// Reason. Empty only for a retry.
         reason: String,
-        /// Time at which the request was received.
+        /// Time of the request.
         at: Timestamp,
     },
     /// The operation executes a stored plan, and ends if that no longer matches the cluster.
@@ -378,11 +376,11 @@ pub enum OperationEvent {
 /// Operation, wave or hook that a deadline applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadlineScope {
-    /// The operation. Its deadline is measured from its start and is set by the request.
+    /// The operation. The request sets the deadline, measured from the operation's start.
     Operation,
-    /// The current wave. Its deadline is measured from its opening and is set by the wave's timeout.
+    /// The current wave. Its timeout sets the deadline, measured from its opening.
     Wave,
-    /// A hook. Its deadline is measured from the time at which the hook was applied or passed to its runner.
+    /// A hook. Its deadline is measured from the time it was applied or passed to its runner.
     Hook(TaskId),
 }
 
@@ -489,7 +487,7 @@ impl OperationEvent {
     ///
     /// All other events only remove outstanding commands. If they are lost in a crash, the idempotent command
     /// runs again and returns the same result. They are written with the next urgent event, or after some
-    /// time, so each wave needs the same small number of flushes, regardless of its size.
+    /// time, so a wave of any size needs the same small number of flushes.
     pub fn is_urgent(&self, is_hook: impl Fn(TaskId) -> bool) -> bool {
         match self {
             // A hook's result can't be observed again after its object is deleted, which may happen a moment

@@ -1,5 +1,4 @@
-//! Predicates about an operation, shared by several modules of the machine. All of them depend only on the
-//! state.
+//! Predicates about an operation, shared by several modules of the machine. They depend only on the state.
 
 mod awaiting;
 mod task;
@@ -20,8 +19,8 @@ pub(crate) use task::{
     needs_establishment, target_namespaces,
 };
 
-/// Time for which an object must look healthy after it was written, if its kind doesn't show that the health
-/// refers to the new spec.
+/// Time that a written object must look healthy if its kind doesn't show that the health refers to the new
+/// spec.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
@@ -78,7 +77,6 @@ impl Operation {
         (position < wave.count).then_some(step)
     }
 
-    /// Returns true if the wave is in the SyncFail phase.
     pub(crate) fn is_sync_fail_wave(&self, index: u32) -> bool {
         self.wave(index).is_some_and(|wave| wave.phase == Phase::SyncFail)
     }
@@ -121,9 +119,9 @@ impl Operation {
         self.is_sync_fail_wave(index) || self.has_wave_failed(index)
     }
 
-    /// Returns the resources in a wave whose outcome depends on their health. That is all of them if another
-    /// wave follows or the wave has hooks, and those that affect the application's health if only that is
-    /// awaited.
+    /// Returns the resources in a wave that are judged by their health: all of them if another wave follows
+    /// or the wave has hooks. If only the application's health is awaited, they are the resources that affect
+    /// it.
     pub(crate) fn health_scope(&self, index: u32) -> HealthScope {
         if self.is_blocking_wave(index) || self.has_hooks(index) {
             HealthScope::All
@@ -161,8 +159,8 @@ impl Operation {
         !self.is_final_wave(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
     }
 
-    /// Returns true if a wave ends with a check of the namespaces that the operation writes to. This applies
-    /// to the last wave, and to a failed wave, for which a lost namespace may be the cause.
+    /// Returns true if a wave ends with a check of the namespaces that the operation writes to. Applies to
+    /// the last wave and to a failed wave, because a lost namespace may be the cause.
     pub(crate) fn needs_verification(&self, index: u32) -> bool {
         let is_end = self.is_final_wave(index)
             || self.has_wave_failed(index)
@@ -170,8 +168,8 @@ impl Operation {
         !self.namespaces.is_empty() && !self.is_sync_fail_wave(index) && is_end
     }
 
-    /// Returns the prune of a namespace that the plan also writes to, with an error message, or `None` if
-    /// there is no such prune. PreDelete hooks don't count, because they end before any object is pruned.
+    /// Returns the prune of a namespace that the plan also writes to, if any, with an error message.
+    /// PreDelete hooks don't count, because they end before any object is pruned.
     pub(crate) fn pruned_namespace_in_use(&self) -> Option<(TaskId, String)> {
         let mut pruned = self
             .plan
@@ -190,7 +188,7 @@ impl Operation {
         self.plan.errors().is_empty()
     }
 
-    /// Returns true if a wave failed only because the server rejected the dry run at the opening of the wave.
+    /// Returns true if a wave failed only because the server rejected its dry run at the opening.
     pub(crate) fn is_rejected_by_dry_run(&self, index: u32) -> bool {
         let is_tried = !self.header.request.options.skip_dry_run;
         let refused = |task: &Task, state: &TaskState| {
@@ -225,8 +223,8 @@ impl Operation {
         Some((open, self.weak_verdict(task, state).is_some()))
     }
 
-    /// Returns the task's outcome according to weak evidence, and the time from which this evidence counts.
-    /// Returns `None` if there is no weak evidence.
+    /// Returns the task's outcome by weak evidence, and the time when the evidence starts to count. `None`
+    /// without weak evidence.
     pub(crate) fn weak_verdict(&self, task: &Task, state: &TaskState) -> Option<(Timestamp, OperationPhase)> {
         let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
         let applied = state.applied.as_ref()?;
@@ -351,7 +349,6 @@ impl Operation {
             .is_some_and(|termination| messages::is_superseded_message(&termination.message))
     }
 
-    /// Returns true if another attempt is allowed.
     pub(crate) fn can_retry(&self) -> bool {
         let limit = self.header.request.retry.limit;
         limit < 0 || i64::from(self.attempt.saturating_sub(1)) < limit
@@ -407,7 +404,7 @@ impl Operation {
         (state.progress == Progress::Running).then_some(started + timeout)
     }
 
-    /// Returns the time for which a weak health verdict must persist before it counts.
+    /// Returns how long a weak health verdict must persist before it counts.
     pub(crate) fn settle_time(&self) -> Duration {
         self.header.request.wave_delay.unwrap_or(SETTLE_TIME)
     }

@@ -212,7 +212,6 @@ impl Operation {
         Some(WaveName::from_planned(self.wave(index)?, &self.wave_numbers()))
     }
 
-    /// Returns the position of a task's wave.
     pub(super) fn wave_index_of(&self, id: TaskId) -> Option<u32> {
         let waves = (0..).zip(&self.plan.waves);
         let mut found =

@@ -46,7 +46,7 @@ pub struct OperationView {
     pub finished_at: Option<Timestamp>,
     /// Number of retries.
     pub retry_count: u32,
-    /// User who paused the operation, while it is paused.
+    /// User who paused the operation. Set only while it is paused.
     pub paused_by: Option<String>,
     /// User who terminated the operation, and the reason. Absent if no user did, or if the operation was
     /// never planned.
@@ -159,9 +159,9 @@ impl From<&ActiveHealthRules> for HealthRulesView {
 pub struct ClaimView {
     /// State of the claim.
     pub state: ClaimStatus,
-    /// The claim's Lease as `namespace/name`, while the operation holds the claim.
+    /// The claim's Lease as `namespace/name`. Set only while the operation holds the claim.
     pub lease: Option<String>,
-    /// Number of holders that the claim has had, while the operation holds it.
+    /// Number of holders that the claim has had. Set only while the operation holds it.
     pub epoch: Option<u64>,
     /// Time at which the operation acquired the claim or started to wait for it.
     pub since: Option<Timestamp>,
@@ -327,7 +327,6 @@ fn claim_view(header: &Header, outcome: Option<&Outcome>) -> Option<ClaimView> {
     })
 }
 
-/// Returns the phase of the operation.
 fn phase(state: &State) -> OperationPhase {
     match state.operation() {
         Some(Operation { outcome: Some(outcome), .. }) => outcome.phase,

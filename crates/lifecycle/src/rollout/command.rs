@@ -4,7 +4,7 @@ use super::state::WorkKind;
 
 /// Outstanding command of a rollout.
 ///
-/// Every command may be executed twice, so it must be idempotent.
+/// A command may run twice, so it must be idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
     /// Choose an ID for an Application's operation that sorts after the IDs of all existing operations.
@@ -71,7 +71,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs for as long as it is outstanding.
+    /// Returns true for a subscription, which runs while it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Run { .. } | Self::WatchMember { .. } | Self::AskGate { .. })
     }

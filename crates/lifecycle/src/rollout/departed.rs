@@ -13,7 +13,7 @@ use super::state::{Member, Progress, Rollout, State};
 use super::status::{MemberOutcome, MemberStatus, effective_target, format_step_number, member_outcome};
 use crate::machine::IllegalEvent;
 
-/// Message for an Application if no other information about it is available.
+/// Message for an Application without other information.
 const LEFT_MESSAGE: &str = "left the ApplicationSet";
 
 /// Application that left the ApplicationSet during a rollout.

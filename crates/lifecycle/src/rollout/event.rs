@@ -69,11 +69,11 @@ pub enum Event {
         /// ID of the operation.
         operation: OperationId,
     },
-    /// An Application's operation is delayed by a sync window or a missing approval, or is no longer delayed.
+    /// A sync window or a missing approval started or stopped delaying an Application's operation.
     SyncWindowChanged {
         /// Name of the Application.
         member: String,
-        /// Reason for the delay, or `None` if the operation is no longer delayed.
+        /// Reason for the delay, or `None` if the delay is over.
         window: Option<String>,
         /// Time of the event.
         at: Timestamp,
@@ -114,7 +114,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// An Application was brought to its target by an operation that the rollout didn't start.
+    /// An operation that the rollout didn't start deployed an Application's target.
     OperationAdopted {
         /// Name of the Application.
         member: String,
@@ -183,7 +183,7 @@ pub enum Event {
         /// Requester and reason.
         said: Attribution,
     },
-    /// An Application isn't part of the ApplicationSet anymore.
+    /// An Application left the ApplicationSet.
     Removed {
         /// Name of the Application.
         member: String,

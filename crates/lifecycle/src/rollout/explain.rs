@@ -176,7 +176,7 @@ fn describe_unhealthy(member: &Member) -> String {
         if observation.message.is_empty() { String::new() } else { format!(": {}", observation.message) };
     match (observation.synced, observation.is_healthy()) {
         _ if observation.operation < member.progress.operation() => {
-            "its status is older than the end of its operation".to_owned()
+            "its status has not been updated since its operation ended".to_owned()
         }
         (false, _) => format!("OutOfSync{message}"),
         (true, _) => format!("{:?}{message}", observation.health),
@@ -188,7 +188,7 @@ fn warnings(rollout: &Rollout) -> Vec<String> {
     if rollout.new_targets.is_some() {
         let then = match rollout.options.on_new_targets {
             OnNewTargets::Supersede => "this rollout ends at the next safe point",
-            OnNewTargets::Finish => "a rollout to them starts when this rollout ends",
+            OnNewTargets::Finish => "a rollout to these targets starts when this rollout ends",
         };
         warnings.push(format!("the ApplicationSet has new targets: {then}"));
     }

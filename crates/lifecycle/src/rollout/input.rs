@@ -58,7 +58,7 @@ pub enum Input {
     /// An engine resumes the rollout. Gates that were open when the previous engine stopped may be closed by
     /// now.
     Recovered,
-    /// An Application isn't part of the ApplicationSet anymore.
+    /// An Application has left the ApplicationSet.
     Gone {
         /// Name of the Application.
         member: String,

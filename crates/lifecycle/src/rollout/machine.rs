@@ -15,7 +15,7 @@ use crate::operation::Verdict;
 #[derive(Clone, Copy, Debug)]
 pub enum ProgressiveSync {}
 
-/// Object that an observation describes. Only the newest observation of each object counts.
+/// Key of an observed object. Only the newest observation per key counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObservationKey {
     /// State of an Application.

@@ -17,10 +17,10 @@ pub(super) const NO_PREVIOUS_DEPLOYMENT: &str = "there is no previous deployment
 
 pub(super) const RESYNC_MESSAGE: &str = "Application needs another sync, setting status to Waiting";
 
-/// Prefix of a delay that isn't caused by a sync window.
+/// Prefix of a delay caused by a missing approval.
 const APPROVAL_PREFIX: &str = "the approval of its plan: ";
 
-/// Describes a sync's delay that a missing approval causes.
+/// Describes the delay caused by a missing approval.
 pub(super) fn missing_approval_message(plan: &str) -> String {
     format!("{APPROVAL_PREFIX}{plan}")
 }
@@ -30,12 +30,11 @@ pub(super) fn is_missing_approval(window: &str) -> bool {
     window.starts_with(APPROVAL_PREFIX)
 }
 
-/// Formats a delay for a message. Adds that a sync window causes the delay unless an approval is missing.
+/// Formats a delay for a message, with a sync window as the cause unless an approval is missing.
 pub(super) fn delay_message(window: &str) -> String {
     if is_missing_approval(window) { window.to_owned() } else { format!("a sync window: {window}") }
 }
 
-/// Returns the message of an Application.
 pub(super) fn member_message(member: &Member) -> String {
     let same = "updating status from Pending to Progressing";
     match &member.progress {

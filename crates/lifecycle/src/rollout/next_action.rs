@@ -55,7 +55,6 @@ enum Wait<'a> {
     Unfinished,
 }
 
-/// Returns the next action for a rollout.
 pub(super) fn next_action(state: &State, now: Timestamp) -> NextAction {
     let set = state.rollout().map(|rollout| rollout.set.as_str()).unwrap_or_default();
     find_wait(state, now).action(set)

@@ -54,8 +54,8 @@ impl LogRecord for State {
     type Earlier = Self;
 }
 
-/// Details of a rollout, as shown in lists. The log keeps the details longer than the rollout's events. Their
-/// layout is part of the on-disk format.
+/// Details of a rollout, as shown in lists. They outlive the rollout's events in the log, and their layout is
+/// part of the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.

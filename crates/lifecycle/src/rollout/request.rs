@@ -32,15 +32,15 @@ pub struct Request {
 pub struct Step {
     /// Selector for the step's Applications. All expressions must match.
     pub expressions: Vec<Expression>,
-    /// Maximum number of the step's Applications that are updated at once.
+    /// Maximum number of the step's Applications updated at once.
     pub max_update: MaxUpdate,
     /// Gates that must open before the step begins: `approval`, `soak:10m`, or the name of a gate that is
     /// queried.
     pub gates: Vec<String>,
     /// Maximum duration, measured from the opening of the step. `None` means no limit.
     pub deadline: Option<Duration>,
-    /// Maximum number of failed Applications with which the step still passes. With `None`, a failed
-    /// Application keeps the step open until a user takes care of it.
+    /// Maximum number of failed Applications for the step to pass. With `None`, a failed Application keeps
+    /// the step open until a user handles the failure.
     pub max_failures: Option<u32>,
     /// Action to take when more Applications fail than `max_failures`, or when the deadline passes.
     pub on_failure: OnFailure,
@@ -113,7 +113,7 @@ pub struct MemberSpec {
 /// Deployment of an Application at the start of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployedState {
-    /// Newest successful operation, if known. It and all earlier operations don't count as evidence for the
+    /// Newest successful operation, if known. Neither it nor any earlier operation counts as evidence for the
     /// rollout.
     pub operation: Option<OperationId>,
     /// Target that this operation deployed.

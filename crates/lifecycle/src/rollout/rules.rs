@@ -37,7 +37,7 @@ impl Progress {
     }
 
     /// Returns true if the rollout no longer waits for the Application. Always false for failed Applications,
-    /// for which it depends on the step ([`Rollout::is_settled`]).
+    /// which depend on their step ([`Rollout::is_settled`]).
     fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -135,12 +135,10 @@ impl StepState {
 }
 
 impl Rollout {
-    /// Returns the step with the given index.
     pub(super) fn step(&self, step: u32) -> Option<&StepState> {
         self.steps.get(usize::try_from(step).ok()?)
     }
 
-    /// Returns the step with the given index for modification.
     pub(super) fn step_mut(&mut self, step: u32) -> Option<&mut StepState> {
         self.steps.get_mut(usize::try_from(step).ok()?)
     }
@@ -191,7 +189,6 @@ impl Rollout {
         assign_step(self.steps.iter().map(|step| step.step.expressions.as_slice()), labels)
     }
 
-    /// Returns the number of failed Applications in a step.
     pub(super) fn failure_count(&self, step: u32) -> u32 {
         count(self.members_in_step(step).filter(|(_, member)| member.has_failed()))
     }
@@ -235,7 +232,7 @@ impl Rollout {
         open.filter(|(step, has_failed)| !has_failed || !tolerated(*step)).map(|(step, _)| step).min()
     }
 
-    /// Returns the maximum number of a step's Applications that may be in flight at once.
+    /// Returns the maximum number of a step's Applications in flight at once.
     pub(super) fn update_limit(&self, step: u32) -> u32 {
         let max = self.step(step).map(|step| step.step.max_update).unwrap_or_default();
         max.limit_for(count(self.members_in_step(step)))
@@ -265,7 +262,6 @@ impl Rollout {
             && matches!(self.stage, Stage::Begun | Stage::Held { .. } | Stage::Rolling { .. })
     }
 
-    /// Returns the gates of a step.
     fn step_gates(&self, step: u32) -> &[String] {
         self.step(step).map(|step| step.step.gates.as_slice()).unwrap_or_default()
     }
@@ -281,8 +277,8 @@ impl Rollout {
             && self.step(step).is_some_and(|step| step.approved.is_none())
     }
 
-    /// Returns the step whose Applications are watched before this step begins, and the end of the soak time.
-    /// Returns `None` if no earlier step has passed.
+    /// Returns the step to watch before this step begins, and the end of the soak time. `None` without a soak
+    /// gate or a passed earlier step.
     pub(super) fn soak_period(&self, step: u32) -> Option<(u32, Timestamp)> {
         let longest: Duration = self.step_gates(step).iter().filter_map(|gate| soak_duration(gate)).max()?;
         let before = (0..step).filter_map(|index| Some((self.step(index)?.passed_at?, index)));

@@ -47,7 +47,7 @@ pub struct Rollout {
     pub members: BTreeMap<String, Member>,
     /// Current stage.
     pub stage: Stage,
-    /// Time at which the current stage started.
+    /// Start time of the current stage.
     pub since: Timestamp,
     /// Gate verdicts for the held step.
     pub gates: Vec<GateAnswer>,
@@ -66,7 +66,7 @@ pub struct Rollout {
 pub struct NewTargets {
     /// Digest of the targets.
     pub targets: Digest,
-    /// Time at which the targets appeared.
+    /// Time the targets appeared.
     pub at: Timestamp,
 }
 
@@ -141,11 +141,11 @@ pub type Outcome = fleet::Outcome<End>;
 pub struct StepState {
     /// Specification of the step.
     pub step: Step,
-    /// Time at which work on the first of the step's Applications began.
+    /// Start of the work on the step's first Application.
     pub opened_at: Option<Timestamp>,
     /// Time from which the step's deadline is measured: its opening, postponed by the length of pauses.
     pub deadline_from: Timestamp,
-    /// Time at which all Applications in the step were most recently done.
+    /// Most recent time at which all Applications in the step were done.
     pub passed_at: Option<Timestamp>,
     /// Failure, if the step has failed. Cleared when a user resumes the rollout.
     pub failed: Option<Failure>,
@@ -267,7 +267,7 @@ pub enum Progress {
     Assumed,
     /// A user skipped the Application.
     Skipped(Attribution),
-    /// The Application isn't part of the ApplicationSet anymore.
+    /// The Application has left the ApplicationSet.
     Gone,
     /// The Application was added after its step had passed. The next rollout includes it.
     Late,

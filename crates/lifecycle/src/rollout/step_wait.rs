@@ -15,7 +15,7 @@ pub struct StepWait {
     pub step: u32,
     /// Reason for the wait.
     pub reason: WaitReason,
-    /// Time at which the wait started.
+    /// Start of the wait.
     pub since: Timestamp,
 }
 

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 pub trait Effects<M: Machine> {
     /// Message that only the effects handle.
     type Message;
-    /// Reply channel of a caller that is waiting for its request.
+    /// Reply channel of a waiting caller.
     type Reply;
     /// One-line summary of the machine in the log.
     type Summary;

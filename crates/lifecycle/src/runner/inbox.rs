@@ -17,7 +17,7 @@ pub enum Arrival<M: Machine, N> {
     },
     /// A subscription ended on its own. If it is still outstanding, the runner starts it again.
     SubscriptionEnded(M::Subject),
-    /// The alarm rang.
+    /// The alarm fired.
     Alarm,
     /// The batch in flight is durable.
     Persisted,
@@ -28,7 +28,7 @@ pub enum Arrival<M: Machine, N> {
 /// Queue of arrivals, in order. Only the newest observation of each object is kept, so even if the runner is
 /// slow, the size is bounded by the number of commands in flight and watched objects.
 pub struct Inbox<M: Machine, N> {
-    /// `None` marks an observation that was replaced by a newer observation.
+    /// `None` marks an observation replaced by a newer one.
     arrivals: Vec<Option<Arrival<M, N>>>,
     /// Position of the newest observation of each object.
     observations: BTreeMap<M::ObservationKey, usize>,

@@ -12,13 +12,13 @@ use crate::machine::Machine;
 
 /// Recorded effects. The caller takes them after every step of the runner.
 pub struct Outbox<M: Machine> {
-    /// Commands that must be executed.
+    /// Commands to execute.
     pub commands: Vec<M::Command>,
-    /// Subscriptions that must be started.
+    /// Subscriptions to start.
     pub started_subscriptions: Vec<M::Command>,
     /// Subscriptions to end.
     pub ended_subscriptions: Vec<M::Command>,
-    /// Batch that must be made durable.
+    /// Batch to make durable.
     pub batch: Option<MachineBatch<M>>,
     /// Last alarm setting. `Some(None)` cancels the alarm.
     pub alarm: Option<Option<Duration>>,

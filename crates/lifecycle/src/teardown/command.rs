@@ -1,6 +1,6 @@
 /// Outstanding command of a teardown.
 ///
-/// Every command may be executed twice, so it must be idempotent.
+/// A command may run twice, so it must be idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
     /// Delete the Application, with this UID as a precondition. The Application's finalizers determine
@@ -47,7 +47,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs for as long as it is outstanding.
+    /// Returns true for a subscription, which runs while it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::WatchMember { .. })
     }

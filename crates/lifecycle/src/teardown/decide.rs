@@ -140,7 +140,7 @@ fn handle_observation(
     }
 }
 
-/// Handles an observation of an Application that other clients delete or release. There is no later step, so
+/// Handles an observation of an Application that other clients delete or release. No later step follows, so
 /// the Application isn't read again.
 fn handle_witnessed_observation(
     member: &Member,

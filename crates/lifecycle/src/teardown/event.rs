@@ -145,7 +145,7 @@ pub struct MemberRecord {
     pub name: String,
     /// `metadata.uid` of the Application.
     pub uid: String,
-    /// Step in which the Application is deleted.
+    /// Step that deletes the Application.
     pub place: Assignment,
 }
 

@@ -79,8 +79,8 @@ pub enum MemberObservation {
 /// User request that affects a teardown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRequest {
-    /// Don't wait for an Application, or for the Applications in a step. Applications whose deletion hasn't
-    /// started aren't deleted.
+    /// Don't wait for an Application, or for the Applications in a step. Applications that aren't being
+    /// deleted yet are kept.
     Skip(Scope),
     /// Don't start any more deletions. Running deletions continue, and the pause doesn't count toward
     /// deadlines.

@@ -14,8 +14,7 @@ use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency, implement_mach
 #[derive(Clone, Copy, Debug)]
 pub enum OrderedDeletion {}
 
-/// Object that an observation describes: the Application with this name and UID. Only the newest observation
-/// of this object counts.
+/// Key of an observed Application: its name and UID. Only the newest observation per key counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservationKey(pub String, pub String);
 

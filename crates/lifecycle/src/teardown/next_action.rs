@@ -30,7 +30,6 @@ enum Wait<'a> {
     Unfinished,
 }
 
-/// Returns the next action for a teardown.
 pub(super) fn next_action(state: &State) -> NextAction {
     let set = state.teardown().map(|teardown| teardown.set.as_str()).unwrap_or_default();
     find_wait(state).action(set)

@@ -10,11 +10,11 @@ use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign_step, step_
 pub struct Selection {
     /// Selector for the Applications. All expressions must match.
     pub expressions: Vec<Expression>,
-    /// Maximum number of the selected Applications that are deleted at once.
+    /// Maximum number of the selected Applications deleted at once.
     pub max_update: MaxUpdate,
 }
 
-/// Order in which an ApplicationSet's Applications are deleted: `deletionOrder`.
+/// Order of deletion of an ApplicationSet's Applications: `deletionOrder`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// All Applications in one step.
@@ -24,7 +24,7 @@ pub enum Order {
     Reverse {
         /// Steps in rollout order. The first step that selects an Application gets it.
         steps: Vec<Selection>,
-        /// Maximum number of a step's Applications that are deleted at once. In Argo CD, this is always 1.
+        /// Maximum number of a step's Applications deleted at once. Always 1 in Argo CD.
         at_once: MaxUpdate,
     },
     /// Steps that are declared only for deletions. Applications that no step selects come last.
@@ -56,7 +56,7 @@ pub enum OrderKind {
 }
 
 impl Order {
-    /// Creates an order with the rollout's steps in reverse, in which Applications are deleted one by one.
+    /// Creates an order that reverses the rollout's steps and deletes Applications one by one.
     pub fn reverse(steps: Vec<Selection>) -> Self {
         Self::Reverse { steps, at_once: MaxUpdate::Count(1) }
     }
@@ -122,7 +122,7 @@ impl Order {
         }
     }
 
-    /// Returns the step in which an Application with the given labels is deleted.
+    /// Returns the step that deletes an Application with the given labels.
     pub fn assign_step(&self, labels: &Labels) -> Assignment {
         let written = self.selections().iter().map(|selection| selection.expressions.as_slice());
         let Assignment { step, also } = assign_step(written, labels);
@@ -134,7 +134,7 @@ impl Order {
         Assignment { step: Some(step.map_or(last, deleted)), also: also.into_iter().map(deleted).collect() }
     }
 
-    /// Returns the maximum number of a step's Applications that are deleted at once.
+    /// Returns the maximum number of a step's Applications deleted at once.
     pub fn max_update(&self, step: u32) -> MaxUpdate {
         if let Self::Reverse { at_once, .. } = self {
             return *at_once;

@@ -40,8 +40,8 @@ impl LogRecord for State {
     type Earlier = Self;
 }
 
-/// Details of a teardown, as shown in lists. The log keeps the details longer than the teardown's events.
-/// Their layout is part of the on-disk format.
+/// Details of a teardown, as shown in lists. They outlive the teardown's events in the log, and their layout
+/// is part of the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Outcome, if the teardown has finished.

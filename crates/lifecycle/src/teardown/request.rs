@@ -19,7 +19,7 @@ pub struct Request {
     pub by: String,
     /// Order of deletion.
     pub order: Order,
-    /// Applications that must be deleted.
+    /// Applications to delete.
     pub members: Vec<MemberSpec>,
     /// Applications that a user kept in an earlier deletion, by name, with the requester and the reason. They
     /// are kept again.

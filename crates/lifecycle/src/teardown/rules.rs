@@ -18,12 +18,10 @@ impl Progress {
 }
 
 impl Teardown {
-    /// Returns the step with the given index.
     pub(super) fn step(&self, step: u32) -> Option<&StepState> {
         self.steps.get(usize::try_from(step).ok()?)
     }
 
-    /// Returns the step with the given index for modification.
     pub(super) fn step_mut(&mut self, step: u32) -> Option<&mut StepState> {
         self.steps.get_mut(usize::try_from(step).ok()?)
     }
@@ -46,18 +44,18 @@ impl Teardown {
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step))
     }
 
-    /// Returns the first step with Applications that the teardown waits for.
+    /// Returns the first step that the teardown is waiting for.
     pub(super) fn first_open_step(&self) -> Option<u32> {
         let open = self.members.values().filter(|member| !member.progress.is_settled());
         open.filter_map(|member| member.place.step).min()
     }
 
-    /// Returns the maximum number of a step's Applications that may be deleted at once.
+    /// Returns the maximum number of a step's Applications deleted at once.
     pub(super) fn deletion_limit(&self, step: u32) -> u32 {
         self.order.max_update(step).limit_for(count(self.members_in_step(step)))
     }
 
-    /// Returns the number of Applications in a step whose deletion may start now.
+    /// Returns how many more Applications in a step may be deleted now.
     pub(super) fn remaining_capacity(&self, step: u32) -> usize {
         let budget = self.deletion_limit(step);
         let taken = count(self.members_in_step(step).filter(|(_, member)| member.progress.is_in_flight()));

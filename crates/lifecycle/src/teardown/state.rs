@@ -98,11 +98,11 @@ pub type Outcome = fleet::Outcome<End>;
 /// State of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepState {
-    /// Time at which the step began.
+    /// Start time of the step.
     pub opened_at: Option<Timestamp>,
     /// Time from which the step's deadline is measured: its opening, postponed by the length of pauses.
     pub deadline_from: Timestamp,
-    /// Time at which the step's last Application was deleted.
+    /// Time the step's last Application was deleted.
     pub passed_at: Option<Timestamp>,
     /// Message about the step's deadline, if the deadline has passed.
     pub late: Option<String>,
@@ -113,11 +113,11 @@ pub struct StepState {
 pub struct Member {
     /// `metadata.uid` of the Application.
     pub uid: String,
-    /// Step in which the Application is deleted.
+    /// Step that deletes the Application.
     pub place: Assignment,
     /// Progress of the deletion.
     pub progress: Progress,
-    /// Time at which the current progress started.
+    /// Start time of the current progress.
     pub since: Timestamp,
     /// Reason why the Application still exists, as a phrase that follows "waits for". Empty if unknown.
     pub kept_by: String,

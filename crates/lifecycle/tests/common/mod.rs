@@ -36,7 +36,6 @@ impl<E> EventQueue<E> {
         number == self.alarm_count
     }
 
-    /// Returns the time of the next event.
     pub fn next_time(&self) -> Option<i64> {
         self.events.first_key_value().map(|((at, _), _)| *at)
     }
@@ -53,7 +52,7 @@ impl<E> EventQueue<E> {
     }
 }
 
-/// Returns the name of an enum's variant, which its `Debug` output starts with.
+/// Returns the variant name at the start of an enum's `Debug` output.
 pub fn variant_name(value: &impl Debug) -> String {
     format!("{value:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
 }

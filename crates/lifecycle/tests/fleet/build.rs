@@ -52,7 +52,6 @@ pub fn target(revision: &str) -> Target {
     Target { revisions: vec![revision.to_owned()], spec: Digest([1; 32]) }
 }
 
-/// Returns the previous deployment of an Application.
 pub fn previous_deployment() -> Option<DeployedState> {
     Some(DeployedState { operation: Some(id(1)), target: target("old") })
 }

@@ -49,7 +49,6 @@ pub fn request() -> SyncRequest {
     }
 }
 
-/// Returns a request with the given retry limit.
 pub fn request_with_retries(limit: i64) -> SyncRequest {
     let backoff = Backoff { duration: seconds(5), factor: 2, max: seconds(180) };
     SyncRequest { retry: RetryPolicy { limit, backoff, restart: false }, ..request() }

@@ -20,7 +20,6 @@ fn held_places(world: &World) -> Vec<String> {
     world.driver().state().held_groups().map(str::to_owned).collect()
 }
 
-/// Returns the number of verdicts from a gate.
 fn verdict_count(world: &World, name: &str) -> usize {
     world
         .durable
@@ -29,7 +28,7 @@ fn verdict_count(world: &World, name: &str) -> usize {
         .count()
 }
 
-/// Returns a plan in which each wave is a hook that runs for some time, so that a test can inspect the
+/// Returns a plan with one hook per wave. Each hook runs for some time, so that a test can inspect the
 /// operation during the wave.
 fn plan_with_gates(gates: &[&[&str]]) -> Plan {
     let numbers =
@@ -84,7 +83,7 @@ fn a_place_is_requested_only_when_nothing_else_blocks_the_wave() {
     assert_eq!(held_places(&world), [""; 0], "an operation that has ended must not hold a place");
 }
 
-/// A place must be requested at the end of a soak, although no input arrives at that time.
+/// A slot must be requested at the end of a soak, although no input arrives at that time.
 #[test]
 fn a_place_is_requested_when_the_soak_is_over() {
     let mut world = World::new(plan_with_gates(&[&[], &["soak:5m", DB_GATE]]), request());
@@ -111,7 +110,7 @@ fn a_place_is_kept_if_the_next_wave_names_the_group() {
     assert_eq!(world.driver().state().message(), "successfully synced (no more tasks)");
 }
 
-/// Two operations would deadlock if each held the place that the other operation requests.
+/// Two operations would deadlock if each held the slot that the other operation requests.
 #[test]
 fn places_are_released_before_more_groups_are_requested() {
     let both = ["concurrency:ci", DB_GATE];
@@ -121,7 +120,7 @@ fn places_are_released_before_more_groups_are_requested() {
     assert_eq!(held_places(&world), ["db"]);
     world.run_until(world.now + 10_000);
     assert_eq!(world.driver().state().name(), "Wave 2 Held");
-    // The test world answers each gate separately, but a real engine grants either all places of a wave or
+    // The test world answers each gate separately, but a real engine grants either all slots of a wave or
     // none.
     assert_eq!(verdict_count(&world, DB_GATE), 2, "the place must be requested again");
     run_to_wave(&mut world, "Wave 2 ");
@@ -134,12 +133,12 @@ fn places_are_released_before_more_groups_are_requested() {
     );
 }
 
-/// An engine that resumes the operation after a crash doesn't request the place again, because no other
-/// operation can have acquired the place.
+/// An engine that resumes the operation after a crash doesn't request the slot again, because no other
+/// operation can have acquired it.
 #[test]
 fn a_place_survives_an_engine_restart() {
     let mut world = World::new(plan_with_gates(&[&[DB_GATE, "night"]]), request());
-    // The other gate closes again when the place is granted.
+    // The other gate closes again when the slot is granted.
     world.gates.insert("night".into(), [Verdict::Open, closed_verdict("it is day", 600)].into());
     world.gates.insert(DB_GATE.into(), [closed_verdict("it is full", 5)].into());
     world.run_until(1_000);

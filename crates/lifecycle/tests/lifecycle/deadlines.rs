@@ -140,8 +140,7 @@ fn an_operation_has_a_deadline_across_its_attempts() {
     assert_eq!(world.now, 300);
 }
 
-/// The final message contains the items that the operation was waiting for, including the unhealthy resource
-/// and the reason.
+/// The final message lists the awaited items, including the unhealthy resource and the reason.
 #[test]
 fn a_late_operation_names_what_it_waited_for() {
     let waves = plan([resource(0, "Deployment/api"), resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]);

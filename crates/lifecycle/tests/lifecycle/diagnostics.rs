@@ -89,7 +89,7 @@ fn the_last_log_lines_of_a_hook_are_stored() {
     world.check_replay();
 }
 
-/// In contrast to Argo CD, which includes reasons only for rejected objects (specification, 5.5), the message
+/// Unlike Argo CD, which includes reasons only for rejected objects (specification, 5.5), the message
 /// includes the reasons of all failures.
 #[test]
 fn the_message_of_a_failed_operation_names_objects_and_reasons() {

@@ -54,7 +54,7 @@ fn lazy_events_are_written_later() {
     assert_eq!(driver.outstanding(at(1000)), outstanding([], Some(at(1200))));
     assert_eq!(driver.outstanding(at(1200)), outstanding([Command::Plan], None));
     assert_eq!(driver.take_batch(due, false).unwrap().first_sequence, 2);
-    // A lazy batch in flight doesn't delay commands. In the meantime, there is no wake-up for the next batch.
+    // A lazy batch in flight doesn't delay commands, but suppresses the wake-up for the next batch.
     assert_eq!(driver.outstanding(at(1200)), outstanding([Command::Plan], None));
     driver.handle_input(&busy, at(1200)).unwrap();
     assert_eq!(driver.outstanding(at(1200)), outstanding([], Some(at(1600))));
@@ -218,7 +218,7 @@ fn a_crash_before_any_event_does_not_change_the_writes() {
     assert!(crashes > 500, "only {crashes} crashes");
 }
 
-/// A wave needs only a few writes to the log, regardless of its size.
+/// A wave of any size needs only a few writes to the log.
 #[test]
 fn a_wave_needs_few_writes() {
     for width in [1, 10, 200] {

@@ -43,8 +43,8 @@ fn explanations_read_like_sentences() {
     );
 }
 
-/// The explanation contains the other operation whose hook took the name of a hook that was about to be
-/// created.
+/// If another operation's hook takes a hook's name just before creation, the explanation contains that
+/// operation.
 #[test]
 fn a_lost_hook_place_is_explained() {
     let lost = || {
@@ -153,7 +153,7 @@ fn prunes_covered_by_one_confirmation_are_named() {
         all,
         [
             format!("Deployment shop/old: {own}"),
-            "ConfigMap shop/older: pruned in wave 2 by the same confirmation".to_owned()
+            "ConfigMap shop/older: will be pruned in wave 2; the same confirmation covers it".to_owned()
         ]
     );
     assert_eq!(state.message(), "waiting for pruning confirmation of apps/Deployment/old");

@@ -8,7 +8,7 @@ use crate::world::{Reply, World};
 
 const REJECTED: fn() -> Reply = || Reply::Rejected("no".into());
 
-/// Returns the final message of a plan in which some writes are rejected.
+/// Returns the final message of a plan with some rejected writes.
 fn final_message_of(tasks: Vec<tidegate_model::Task>, refused: &[&str]) -> String {
     let mut world = World::new(plan(tasks), request());
     for object in refused {

@@ -8,8 +8,8 @@ use crate::world::{Reply, World};
 
 const NAMESPACE_LOST: &str = "namespace shop is being deleted, together with everything that this operation wrote there; sync again when it is gone";
 
-/// Returns a world in which the namespace starts terminating at the given time. With `has_watch`, a watch
-/// event reports the termination. Otherwise, only a read shows it.
+/// Returns a world with a namespace that starts terminating at the given time. With `has_watch`, a watch
+/// event reports this. Otherwise, only a read shows it.
 fn world_with_terminating_namespace(plan: Plan, request: SyncRequest, millis: i64, has_watch: bool) -> World {
     let mut world = World::new(plan, request);
     world.namespaces_terminating_at.insert("shop".into(), millis);

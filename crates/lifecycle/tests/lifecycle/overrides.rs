@@ -396,8 +396,8 @@ fn a_retried_hook_runs_again_in_the_same_attempt() {
     assert_eq!((retried.what, retried.retries), (Override::Retry, 1));
 }
 
-/// Regardless of where the crash occurs, the first run of the hook must not count as the retry, and no hook
-/// may run a third time.
+/// Wherever the engine crashes, the first run of the hook must not count as the retry, and no hook may run a
+/// third time.
 #[test]
 fn a_crash_during_a_retry_runs_nothing_twice() {
     for crash in 1..120 {
@@ -607,8 +607,7 @@ fn the_next_attempt_begins_when_nothing_failed_remains() {
     }
 }
 
-/// Only a dry run records results for tasks that weren't written. In any other operation, such a task doesn't
-/// have a result.
+/// Only a dry run records results for tasks that weren't written.
 #[test]
 fn skipping_everything_before_the_first_write_leaves_no_other_results() {
     let rescue = hook_task(Phase::SyncFail, 0, "Job/rescue");

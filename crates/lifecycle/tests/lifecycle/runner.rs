@@ -141,8 +141,8 @@ fn one_alarm_covers_wake_ups_and_delayed_writes() {
         Some(Some(Duration::from_millis(100))),
         "the second alarm is for the retry"
     );
-    // The clock was set back, so the alarm rings too early. It must not immediately ring again for the same
-    // time.
+    // The clock was set back, so the alarm fires too early. It must not immediately fire again for the same
+    // deadline.
     runner.process(Arrival::Alarm, at(199)).unwrap();
     run_step(&mut runner, 199);
     assert_eq!(alarm(&mut runner), Some(Some(ALARM_INTERVAL_MIN)));

@@ -32,7 +32,6 @@ fn slow_world() -> World {
     world
 }
 
-/// Returns the outcome of the operation.
 fn outcome_of(world: &World) -> Option<(OperationPhase, String)> {
     let outcome = world.operation().outcome.as_ref()?;
     Some((outcome.phase, outcome.message.clone()))

@@ -19,7 +19,7 @@ fn unpause_input() -> Input {
     Input::Unpause { by: "bob".into() }
 }
 
-/// Returns a world in which the operation reaches the given stage and stays there.
+/// Returns a world with an operation that reaches the given stage and stays there.
 fn world_at_stage(stage: &str) -> World {
     let tasks = || {
         [
@@ -369,9 +369,8 @@ fn a_hook_that_is_being_created_is_stopped() {
     assert_eq!(world.driver().state().message(), "Operation terminated");
 }
 
-/// The engine crashes while it creates a hook whose name was previously taken by another operation's hook.
-/// According to the log, the name is still being checked. If the operation is then terminated, it must find
-/// and stop the hook that it may have created.
+/// The engine crashes while it creates a hook that had to wait for another operation's hook. In the log, the
+/// name is still being checked. A termination must then find and stop the hook that may have been created.
 #[test]
 fn a_hook_created_in_a_taken_place_is_stopped_after_a_crash() {
     let names = ["Job/a", "Job/b", "Job/c", "Job/d"];

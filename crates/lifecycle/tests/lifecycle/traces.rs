@@ -18,8 +18,8 @@ pub fn assert_trace(mut world: World, expected: &str) {
     world.check_replay();
 }
 
-/// Like [`assert_trace`], but the expected lines begin once the first hook is running. The hook comes first in
-/// the objects, which are in the order of their dry runs.
+/// Like [`assert_trace`], but the expected lines begin once the first hook is running. `objects` is in dry-run
+/// order, starting with the hook.
 pub fn assert_trace_after_hook_start(world: World, objects: &[&str], expected: &str) {
     let (hook, checks) = (objects[0], objects.join("\ncheck "));
     let start = format!(

@@ -431,7 +431,7 @@ fn weak_evidence_settles_two_seconds_after_the_write() {
     assert_eq!(run(None, EvidenceKind::Nothing, 3000), 3000, "the settle time has already passed");
     assert_eq!(run(None, EvidenceKind::Identity, 1), 1);
     assert_eq!(run(Some(0), EvidenceKind::Nothing, 1), 1);
-    // A fixed delay follows every wave except the last, regardless of the evidence.
+    // A fixed delay follows every wave except the last, whatever the evidence.
     assert_eq!(run(Some(5), EvidenceKind::Nothing, 1), 5000);
     assert_eq!(run(Some(5), EvidenceKind::Identity, 1), 5000);
     assert_eq!(run(Some(5), EvidenceKind::Identity, 7000), 7000);

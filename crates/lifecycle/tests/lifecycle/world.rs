@@ -23,7 +23,7 @@ pub use cluster::{Change, Cluster, Write};
 use crate::build::{DIGEST, at, id};
 use crate::common::EventQueue;
 
-/// Event in the future of the simulation.
+/// Scheduled event of the simulation.
 #[derive(Clone, Debug)]
 pub enum SimEvent {
     Input(Input),
@@ -36,11 +36,11 @@ pub enum SimEvent {
     /// A gate gives its verdict.
     GateVerdict(Command),
     Persisted,
-    /// The alarm rings. The number identifies the alarm, so that a replaced alarm is ignored.
+    /// The alarm fires. The number identifies the alarm, so that a replaced alarm is ignored.
     Alarm(u32),
 }
 
-/// Maximum number of events of a simulation, above which the operation is assumed never to finish.
+/// Maximum number of events per simulation. An operation that exceeds it is assumed never to finish.
 const EVENTS_MAX: u32 = 30_000;
 
 pub struct World {
@@ -48,11 +48,11 @@ pub struct World {
     pub runner: Runner<SyncOperation, Outbox<SyncOperation>>,
     pub now: i64,
     pub cluster: Cluster,
-    /// Times at which namespaces start terminating.
+    /// Times when namespaces start terminating.
     pub namespaces_terminating_at: BTreeMap<String, i64>,
-    /// Times at which namespaces cease to exist.
+    /// Times when namespaces cease to exist.
     pub namespaces_gone_at: BTreeMap<String, i64>,
-    /// Times at which namespaces are recreated.
+    /// Times when namespaces are recreated.
     pub namespaces_recreated_at: BTreeMap<String, i64>,
     /// True if the identities of the namespaces were recorded.
     pub records_namespaces: bool,
@@ -65,7 +65,8 @@ pub struct World {
     /// Transcript, one line per event.
     pub transcript: Vec<String>,
     pub disturbances: Disturbances,
-    /// Number of the event before which the engine crashes, starting at 1. `None` after the crash.
+    /// Crash point: the engine crashes before the event with this number, starting at 1. `None` after the
+    /// crash.
     pub crash_before: Option<u32>,
     /// Number of writes to the log.
     pub writes: u32,
@@ -111,7 +112,6 @@ impl World {
         world
     }
 
-    /// Schedules an input of the machine.
     pub fn schedule_input(&mut self, millis: i64, input: Input) {
         self.schedule(millis, SimEvent::Input(input));
     }

@@ -16,12 +16,12 @@ pub enum AnnotationSubject {
     Application,
     /// ApplicationSets.
     ApplicationSet,
-    /// No resource, because Tidegate writes the annotation itself.
+    /// No resource: Tidegate writes the annotation itself.
     Internal,
 }
 
 impl AnnotationSubject {
-    /// Returns the subject for an object, based on its kind.
+    /// Returns the subject for an object's kind.
     pub fn for_object(object: &Object) -> Self {
         match (object.group(), object.kind()) {
             (GROUP, "Application") => Self::Application,
@@ -31,17 +31,17 @@ impl AnnotationSubject {
     }
 }
 
-/// Prefix of the keys that users forget to prefix.
+/// Prefix that users tend to forget.
 const ARGO_CD_PREFIX: &str = "argocd.argoproj.io/";
 
-/// Prefixes whose keys are all listed in [`KNOWN_KEYS`].
+/// Prefixes fully covered by [`KNOWN_KEYS`].
 const KNOWN_PREFIXES: [&str; 4] = [ARGO_CD_PREFIX, "helm.sh/", "meta.helm.sh/", super::TIDEGATE_PREFIX];
 
-/// Maximum number of edits between a misspelled key and the known key that it resembles.
+/// Maximum edit distance between a misspelled key and a known key.
 const EDITS_MAX: usize = 2;
 
-/// Returns a warning if a key looks like a known key but has no effect on this kind of object. Returns `None`
-/// for known keys and for keys that other programs define.
+/// Returns a warning if a key resembles a known key but has no effect on this kind of object. Returns `None`
+/// for known keys and for keys of other programs.
 pub fn ineffective_key_warning(key: &str, subject: AnnotationSubject) -> Option<String> {
     if let Some(Annotation { subject: of, .. }) = KNOWN_KEYS.iter().find(|known| known.key == key) {
         let only = match of {
@@ -65,7 +65,7 @@ pub fn ineffective_key_warning(key: &str, subject: AnnotationSubject) -> Option<
     Some(format!("unknown annotation {key:?} has no effect; {hint}"))
 }
 
-/// Returns the part of a key that follows the prefix.
+/// Returns the part of a key after the prefix.
 fn name_of(key: &str) -> &str {
     key.split_once('/').map_or(key, |(_, name)| name)
 }
@@ -74,10 +74,9 @@ fn is_misspelling(text: &str, known: &str) -> bool {
     text.len().abs_diff(known.len()) <= EDITS_MAX && strsim::damerau_levenshtein(text, known) <= EDITS_MAX
 }
 
-/// Returns the known key that a misspelled key resembles. First compares whole keys. Then it compares only
-/// names, if the key has no prefix or its domain is a parent of a known prefix (such as `argoproj.io`).
-/// Finally, it compares only prefixes. The caller has already checked that the key doesn't start with a known
-/// prefix.
+/// Returns the known key that a misspelled key resembles. Compares whole keys, then names, then prefixes.
+/// Names are compared only if the key has no prefix, or if its domain is a parent of a known prefix (such as
+/// `argoproj.io`). The caller has already ruled out keys with a known prefix.
 fn find_misspelled_key(key: &str) -> Option<&'static str> {
     let nearest = find_nearest_key(key, |known| is_near(key, known), EDITS_MAX);
     if nearest.is_some() {
@@ -115,8 +114,8 @@ fn find_nearest_key(
 }
 
 /// Returns true if a key may be within [`EDITS_MAX`] edits of a known key. This pre-filter is much cheaper
-/// than counting edits. It never rejects a close match, because two edits, or two swaps of adjacent
-/// characters, affect at most four of the five parts of a known key.
+/// than counting edits. It never rejects a close match: two edits, or two swaps of adjacent characters,
+/// affect at most four of the known key's five parts.
 fn is_near(key: &str, known: &str) -> bool {
     const PARTS: usize = 5;
     if key.len().abs_diff(known.len()) > EDITS_MAX {

@@ -7,13 +7,12 @@ static CONTROL_NAMESPACE: OnceLock<String> = OnceLock::new();
 /// Namespace of the service that this process uses as a client.
 static SERVICE_NAMESPACE: OnceLock<String> = OnceLock::new();
 
-/// Returns the namespace of the control plane, which is the same for the whole process. In a client, it is
-/// the namespace of the client's service ([`adopt_control_namespace`]). Otherwise, it is the namespace set
-/// with [`set_control_namespace`], or [`DEFAULT_CONTROL_NAMESPACE`] if no namespace was set.
+/// Returns the namespace of the control plane, which is fixed for the whole process. In a client, this is the
+/// namespace adopted from the service ([`adopt_control_namespace`]). Otherwise, it is the namespace set with
+/// [`set_control_namespace`], or [`DEFAULT_CONTROL_NAMESPACE`].
 ///
-/// As in Argo CD, Applications in this namespace, and Applications without a namespace, are identified by
-/// their plain name, including in tracking IDs. Applications in other namespaces are identified as
-/// `NAMESPACE_NAME`.
+/// As in Argo CD, Applications in this namespace or without a namespace are identified by their plain name,
+/// including in tracking IDs. Applications in other namespaces are identified as `NAMESPACE_NAME`.
 pub fn control_namespace() -> &'static str {
     match SERVICE_NAMESPACE.get() {
         Some(namespace) => namespace,
@@ -21,8 +20,8 @@ pub fn control_namespace() -> &'static str {
     }
 }
 
-/// Adopts the control-plane namespace of the service that this client uses. This namespace overrides the
-/// client's own setting. Only the first call has an effect, because a client uses only one service.
+/// Adopts the control-plane namespace of this client's service, overriding the client's own setting. Only the
+/// first call has an effect, because a client uses only one service.
 pub fn adopt_control_namespace(namespace: &str) {
     if !namespace.is_empty() {
         let _ = SERVICE_NAMESPACE.set(namespace.to_owned());
@@ -53,12 +52,12 @@ pub fn instance_name(namespace: &str, name: &str) -> String {
     if namespace == control_namespace() { name.to_owned() } else { format!("{namespace}_{name}") }
 }
 
-/// Error returned when the namespace of the control plane can't change because it was already read or set.
+/// Error returned when the control-plane namespace was already read or set, and so can't change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the control-plane namespace of this process is already {current}; set the namespace before its first use"
 )]
 pub struct ControlNamespaceInUse {
-    /// Control-plane namespace that is already in use.
+    /// Namespace already in use.
     pub current: String,
 }

@@ -80,9 +80,9 @@ fn build_crd<T: JsonSchema>(kind: &str, plural: &str, short: &[&str], columns: &
     })
 }
 
-/// Adds the schemas of nested generators. Every generator of the ApplicationSet is allowed inside a matrix or
-/// merge generator, but matrix and merge generators at that level are not validated further. Repeated schemas
-/// omit descriptions, because the API server limits the size of a definition.
+/// Adds the schemas of nested generators. Matrix and merge generators may contain any generator, but matrix
+/// and merge generators at that level are not validated further. Repeated schemas omit descriptions, because
+/// the API server limits the size of a definition.
 fn add_nested_generator_schemas(generator: &mut Value) {
     let all = generator.pointer_mut("/properties").and_then(Value::as_object_mut);
     for one in all.into_iter().flat_map(Map::values_mut) {
@@ -154,7 +154,7 @@ fn structural_schema<T: JsonSchema>() -> Value {
 }
 
 /// Makes strings nullable where Kubernetes 1.20 reads an empty string as null: in list items, and in fields
-/// that the stored object doesn't have yet.
+/// missing from the stored object.
 fn allow_empty_texts(schema: &mut Value, in_list: bool) {
     let Some(fields) = schema.as_object_mut() else { return };
     if in_list && fields.get("type").is_some_and(|kind| kind == "string") {

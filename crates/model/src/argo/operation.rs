@@ -30,7 +30,7 @@ impl OperationRequest {
         self.sync.as_ref().is_some_and(|sync| sync.dry_run)
     }
 
-    /// Returns the value of the informational entry with the given name, if it exists.
+    /// Returns the value of the informational entry with the given name, if present.
     pub fn info_value(&self, name: &str) -> Option<&str> {
         self.info.iter().find(|info| info.name == name).map(|info| info.value.as_str())
     }
@@ -67,11 +67,11 @@ pub struct OperationInitiator {
 }
 
 impl OperationInitiator {
-    /// Requester's name if the Application's sync policy started the operation.
+    /// Requester name for operations started by the Application's sync policy.
     pub const AUTOMATED_USERNAME: &str = "automated";
 
-    /// Returns the name of the requester: the user's name if a user is set, even if the sync policy acts on
-    /// the user's behalf; `automated` if the sync policy acts alone; otherwise an empty string.
+    /// Returns the requester's name. This is the user's name if set, even if the sync policy acts on the
+    /// user's behalf. Otherwise, it is `automated` if the sync policy acts alone, or else an empty string.
     pub fn name(&self) -> &str {
         match self.username.as_str() {
             "" if self.automated => Self::AUTOMATED_USERNAME,

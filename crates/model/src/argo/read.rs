@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(read_resource::<Application>(&application).unwrap_err().field, "spec.destination.server");
     }
 
-    /// Null fields occur in files that omit a value, and in the output of Go programs.
+    /// Null fields occur in files with omitted values, and in the output of Go programs.
     #[test]
     fn a_field_that_is_null_is_none() {
         let application = |spec: Value| {

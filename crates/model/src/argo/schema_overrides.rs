@@ -1,5 +1,5 @@
-//! Schemas that differ from the derived schemas, for fields that are stored as raw values and for
-//! requirements that apply to a single field.
+//! Schemas that differ from the derived ones: for fields stored as raw values, and for requirements on a
+//! single field.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};

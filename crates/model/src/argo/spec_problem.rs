@@ -4,7 +4,7 @@
 pub struct SpecProblem {
     /// Path of the field, such as `spec.source.path`.
     pub field: String,
-    /// Message that describes the field, the problem and the fix.
+    /// Message with the field, the problem and the fix.
     pub message: String,
 }
 

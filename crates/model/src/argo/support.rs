@@ -12,7 +12,7 @@ pub enum Support {
 }
 
 impl Support {
-    /// Returns the term that the documentation uses.
+    /// Returns the term used in the documentation.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -113,7 +113,7 @@ pub fn support_of(kind: &str, path: &str) -> Support {
     found.map_or(Support::Supported, |field| field.support)
 }
 
-/// Returns the names of undeclared fields in a kind's `spec` that have the given support level.
+/// Returns the undeclared fields in a kind's `spec` with the given support level.
 pub fn undeclared_fields(kind: &str, support: Support) -> impl Iterator<Item = &'static str> {
     let is_wanted = move |field: &&UnsupportedField| {
         field.kind == kind && field.support == support && field.undeclared.is_some()

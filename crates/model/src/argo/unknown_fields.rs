@@ -13,16 +13,16 @@ use super::{
 };
 
 impl Application {
-    /// Returns the paths of unknown fields in `spec` and in the requested operation. These fields are
-    /// preserved and have no effect.
+    /// Returns the paths of unknown fields in `spec` and in the requested operation. They are preserved but
+    /// have no effect.
     pub fn unknown_fields(&self) -> Vec<String> {
         UnknownFieldPaths::collect(self)
     }
 }
 
 impl AppProject {
-    /// Returns the paths of unknown fields in `spec`. Because a misspelled restriction has no effect, callers
-    /// should report these paths.
+    /// Returns the paths of unknown fields in `spec`. Callers should report them, because a misspelled
+    /// restriction has no effect.
     pub fn unknown_fields(&self) -> Vec<String> {
         let mut found = UnknownFieldPaths::default();
         found.visit_nested("spec", &self.spec);
@@ -33,7 +33,7 @@ impl AppProject {
         found.fields
     }
 
-    /// Returns the paths of the fields in `spec` that have an effect in Argo CD but not in Tidegate.
+    /// Returns the paths of fields in `spec` that have an effect in Argo CD but not in Tidegate.
     pub fn unsupported_fields(&self) -> Vec<String> {
         let says = |field: &&str| self.spec.rest.get(*field).is_some_and(has_effect);
         ignored_fields().filter(says).map(|field| format!("spec.{field}")).collect()

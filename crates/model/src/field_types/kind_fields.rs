@@ -248,7 +248,7 @@ const APPLICATION: FieldTypes = &[(
     ]),
 )];
 
-/// Kinds to check, in any version. `metadata` is checked when an object is created.
+/// Kinds to check, in any version. Creating an [`Object`](crate::Object) already checks `metadata`.
 pub(super) const KINDS: &[(&str, &str, FieldTypes)] = &[
     ("", "ConfigMap", &[("data", TEXT_MAP), ("binaryData", MapOf(&Base64)), ("immutable", Bool)]),
     (

@@ -1,5 +1,5 @@
 //! Comparison of Tidegate's custom resource definitions with those of Argo CD v3.5.1: both accept the same
-//! resources, and Tidegate can read every accepted resource.
+//! resources, and Tidegate can read all of them.
 
 mod comparison;
 mod properties;
@@ -28,7 +28,7 @@ struct Pair {
     shared: Value,
 }
 
-/// Kinds whose Argo CD definition is available in a folder next to the repository.
+/// Kinds with an Argo CD definition in a folder next to the repository.
 static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let own = all_crds();
     let files = [
@@ -56,8 +56,8 @@ fn schema(definition: &Value) -> &Value {
     definition.pointer(SCHEMA).unwrap()
 }
 
-/// Restricts integer-or-string fields to these two types. Tidegate's definition leaves the fields
-/// unrestricted for Kubernetes 1.20.
+/// Restricts integer-or-string fields to these two types. Tidegate's definition leaves them unrestricted for
+/// Kubernetes 1.20.
 fn close_numbers(schema: &mut Value) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
     for (name, field) in fields.into_iter().flatten() {

@@ -191,7 +191,7 @@ fn unknown_fields_of_an_application_set_are_preserved_and_named() {
     assert_eq!(set.unknown_fields(), unknown, "the status is not part of the spec");
 }
 
-/// Older programs wrote null in this field.
+/// Older programs wrote null here.
 #[test]
 fn target_revisions_that_are_null_are_none() {
     let set = json!({

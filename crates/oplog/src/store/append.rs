@@ -1,5 +1,5 @@
-//! Appends. An append checks everything, stores large records in blobs, then writes one batch, flushes and
-//! syncs it once, and updates the witness.
+//! Appends. An append checks everything, stores large records in blobs, writes, flushes and syncs one batch,
+//! and then updates the witness.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -16,18 +16,18 @@ use crate::frame::{Address, Family};
 use crate::witness::{WITNESS_FILE, Witness};
 use crate::{LogError, RawAppend, StreamName};
 
-/// A group that is being written to the database.
+/// Group being written to the database.
 #[derive(Default)]
 struct AppendGroup {
     batch: sled::Batch,
     live: BTreeMap<StreamId, LiveStream>,
-    /// New references in this group. Appends may share a reference, which counts only once.
+    /// New references in this group. A reference shared by several appends counts only once.
     references: BTreeSet<(StreamId, Digest)>,
     inventories: InventoryChanges,
     events: u64,
     /// Size of the group's rows in bytes.
     bytes: u64,
-    /// Blobs to which the group adds references, once per reference.
+    /// Blobs that the group adds references to, once per reference.
     referenced: Vec<Digest>,
     /// Blobs of the snapshots that the group replaces.
     released: Vec<Digest>,
@@ -104,7 +104,7 @@ impl SledLog {
         let places = self.inventory_rows(group.inventories, &mut group.batch)?;
         self.database.commit(group.batch)?;
         state.witness.add(group.live.iter().map(LiveStream::witness_note))?;
-        // If the directory was moved away during the write, the next process would not find the data.
+        // If the directory moved away during the write, the next process wouldn't find the data.
         self.check_in_place(state)?;
         let is_open = |stream| state.streams.get(stream).is_none_or(LiveStream::is_open);
         let ended = group.live.iter().filter(|(stream, live)| !live.is_open() && is_open(*stream)).count();
@@ -178,7 +178,7 @@ impl SledLog {
         Ok(live)
     }
 
-    /// Adds a reference to a blob, unless the stream already has this reference.
+    /// Adds a reference to a blob, unless the stream already has it.
     fn add_reference(
         &self,
         group: &mut AppendGroup,

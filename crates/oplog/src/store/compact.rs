@@ -1,15 +1,15 @@
 //! Compaction: reduces older finished streams to their summaries and later removes them. Also removes the
 //! oldest events of long open streams, and unreferenced blobs.
 //!
-//! Compaction runs in short steps, and the log accepts appends between two steps. Compaction is due if it was
+//! Compaction runs in short steps, and the log accepts appends in between. Compaction is due if it was
 //! scheduled, or if the log has grown by about a tenth of its retention (see `ledger`). After growth, it
-//! examines only the history lines that have changed.
+//! examines only the changed history lines.
 //!
 //! To reduce a stream, the new head is written first and records the removal. Rows that the new head doesn't
-//! count are leftovers. If the removal is interrupted, opening the log removes the leftovers. A stream is
+//! count are leftovers. If the removal is interrupted, the next open removes the leftovers. A stream is
 //! reduced before it is forgotten, so only its head, its summary and their index entries remain. These rows
 //! are removed together, after the witness has forgotten the stream; otherwise the stream would be reported
-//! as lost. Blobs are removed last, after the rows that referred to them have been removed from disk.
+//! as lost. Blobs go last, once the rows that referred to them are gone from disk.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,31 +31,31 @@ use crate::{CompactionResult, LogError, Retention};
 const FORGET_STEP_MAX: usize = 512;
 /// Maximum number of streams reduced in one step.
 const REDUCE_STEP_MAX: usize = 32;
-/// Maximum number of rows removed in one step. A step that has reached it doesn't start on another stream,
-/// and a larger stream takes several steps.
+/// Maximum number of rows removed in one step. A step at the limit doesn't start another stream, and a larger
+/// stream takes several steps.
 const ROW_STEP_MAX: usize = 1024;
-/// Maximum number of history lines to examine before reducing the streams found in them.
+/// Maximum number of history lines examined before their streams are reduced.
 const LINE_STEP_MAX: usize = 64;
 /// Maximum number of blob files removed in one step.
 const BLOB_STEP_MAX: usize = 64;
 
-/// Changes to the heads of streams, and the rows that the new heads no longer count.
+/// Changed heads of streams, and the rows that the new heads don't count.
 #[derive(Default)]
 struct HeadChanges {
     heads: Vec<(StreamId, Head)>,
     /// Reference rows to remove together with the heads.
     references: Vec<Vec<u8>>,
     remove: Vec<Vec<u8>>,
-    /// Blobs that the removed references and snapshots referred to, once per reference.
+    /// Blobs behind the removed references and snapshots, once per reference.
     unreferenced: Vec<Digest>,
 }
 
 /// Remaining work of a compaction.
 #[derive(Default)]
 pub(super) struct Agenda {
-    /// True if a complete compaction is scheduled but hasn't begun.
+    /// True if a complete compaction is scheduled and hasn't begun.
     is_scheduled: bool,
-    /// True if the current compaction was scheduled. False if it was caused by growth.
+    /// True if the current compaction was scheduled, false if growth triggered it.
     is_complete: bool,
     /// History lines to examine.
     lines: Vec<HistoryLineKey>,
@@ -65,15 +65,15 @@ pub(super) struct Agenda {
     open: Vec<StreamId>,
     /// Keys of leftover rows, which no head counts.
     rows: Vec<Vec<u8>>,
-    /// Reduced streams that must be removed.
+    /// Reduced streams to remove.
     forget: BTreeSet<StreamId>,
     /// Streams that the witness has forgotten but the database still contains.
     forgotten: Vec<(StreamId, LiveStream)>,
     /// Unreferenced blobs.
     pub(super) blobs: Vec<Digest>,
-    /// Folders that must still be searched for unreferenced blobs.
+    /// Folders still to be searched for unreferenced blobs.
     folders: Vec<PathBuf>,
-    /// Size in bytes of the remaining blobs in the folders searched so far.
+    /// Size in bytes of the blobs left in the folders searched so far.
     swept_bytes: u64,
     /// Last known size of all blobs in bytes.
     blob_bytes: u64,
@@ -102,7 +102,7 @@ impl SledLog {
         }
     }
 
-    /// Updates the allowed growth, and begins a compaction if due. Returns true if a compaction has begun.
+    /// Updates the allowed growth, and begins a compaction if due. Returns true if it began one.
     fn examine_growth(&self, state: &mut State, keep: &Retention) -> Result<bool, LogError> {
         let is_scheduled = std::mem::take(&mut state.agenda.is_scheduled);
         let written = self.blobs.bytes_written();
@@ -154,7 +154,7 @@ impl SledLog {
             return self.remove_forgotten(state).map(Some);
         }
         // Forgetting streams rewrites the whole witness. It therefore waits until a twentieth of the finished
-        // streams can be forgotten together, which is well before the log has grown by a tenth.
+        // streams can be forgotten together, well before the log has grown by a tenth.
         let many = state.ledger.finished_count().saturating_sub(state.agenda.forget.len()) / 20;
         let most = if state.agenda.is_complete { 0 } else { many };
         if state.agenda.forget.len() > most {
@@ -169,7 +169,7 @@ impl SledLog {
         Ok(None)
     }
 
-    /// Examines the next lines on the agenda, and finds the streams that must be reduced or forgotten.
+    /// Examines the next lines on the agenda for streams to reduce or forget.
     fn examine_lines(&self, state: &mut State, keep: &Retention, now: Timestamp) {
         let left = state.agenda.lines.len().saturating_sub(LINE_STEP_MAX);
         let mut fate = RetentionDecision::default();
@@ -180,7 +180,7 @@ impl SledLog {
         }
         let is_whole = |stream: &StreamId| state.streams.get(stream).is_some_and(|live| !live.head.reduced);
         state.agenda.reduce.extend(fate.reduced.into_iter().filter(is_whole));
-        // A damaged stream isn't forgotten, because the damage report refers to it.
+        // Don't forget a damaged stream: the damage report refers to it.
         let is_damaged = |stream: &StreamId| self.damage.iter().any(|damage| damage.stream == Some(*stream));
         state.agenda.forget.extend(fate.forgotten.into_iter().filter(|stream| !is_damaged(stream)));
     }
@@ -292,7 +292,7 @@ impl SledLog {
     }
 
     /// Writes the new heads, and removes as many leftover rows as fit into the batch. Later steps remove the
-    /// others.
+    /// rest.
     fn write_changes(&self, state: &mut State, changes: HeadChanges) -> Result<(), LogError> {
         let HeadChanges { heads, references, mut remove, unreferenced } = changes;
         if heads.is_empty() {
@@ -343,13 +343,13 @@ impl SledLog {
         let done = CompactionResult { forgotten: gone.len(), ..CompactionResult::default() };
         if !gone.is_empty() {
             state.agenda.forgotten.extend(gone);
-            // If the witness still contained a missing stream, the stream would count as lost.
+            // A missing stream that is still in the witness would count as lost.
             self.write_or_poison(|| self.renew_witness(state))?;
         }
         Ok(done)
     }
 
-    /// Removes the head, summary and index rows of streams that the witness has forgotten.
+    /// Removes the head, summary and index rows of streams that are gone from the witness.
     fn remove_forgotten(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let left = state.agenda.forgotten.len().saturating_sub(FORGET_STEP_MAX);
         let mut batch = sled::Batch::default();
@@ -405,7 +405,7 @@ impl SledLog {
     }
 }
 
-/// Returns the blob that contains a record's content, if the record is large.
+/// Returns the blob with a record's content, if the record is large.
 fn blob_of(row: &[u8]) -> Option<Digest> {
     let (framed, _) = frame::parse_frame(row).ok()?;
     match record::content_location(&framed).ok()? {

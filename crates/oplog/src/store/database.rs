@@ -1,15 +1,14 @@
-//! The sled database, and workarounds for its behavior. No other module calls sled.
+//! The sled database, with workarounds for its behavior. No other module calls sled.
 //!
-//! - On Linux, sled's `flush` only gets data into the kernel's cache, so a commit also syncs the files
-//!   itself.
-//! - sled stores values near the page limit in separate files that it never syncs. The log's values are kept
+//! - On Linux, sled's `flush` only reaches the kernel's cache, so a commit also syncs the files itself.
+//! - sled stores values near the page limit in separate files that it never syncs. The log keeps its values
 //!   small, but a commit still looks for such files and syncs them.
-//! - sled refuses to open a database with a half-written snapshot of its index, so such leftovers are
+//! - sled refuses to open a database with a half-written snapshot of its index, so these leftovers are
 //!   removed.
-//! - sled's background flusher stays enabled, because it also collects garbage. It syncs the data file each
-//!   time, even if nothing was written, so it runs rarely. Appends don't depend on it.
+//! - sled's background flusher stays enabled, because it also collects garbage. It runs rarely, because each
+//!   run syncs the data file even if nothing was written. Appends don't depend on it.
 //! - sled may panic on damaged files, so every call is guarded.
-//! - One of sled's threads may hold the lock for a moment after the database is closed.
+//! - sled's threads may hold the lock for a moment after the database is closed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,52 +21,51 @@ use std::time::Duration;
 use super::panic_guard::catch_panic;
 use crate::{LogError, files};
 
-/// Size of the page cache in bytes. Streams are read only once, during recovery, so a larger cache wouldn't
-/// help.
+/// Size of the page cache in bytes. Recovery reads each stream only once, so a larger cache wouldn't help.
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// Interval of sled's garbage collection.
 const GC_INTERVAL_MS: u64 = 5_000;
 
-/// Maximum number of attempts to open a database that this process has just closed, while sled's threads may
-/// still hold the lock. They take at most 5 s, including the delays.
+/// Maximum number of attempts to open a database just closed by this process, while sled's threads may still
+/// hold the lock. They take at most 5 s, including the delays.
 const LOCK_ATTEMPTS: u32 = 250;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Size of a segment in sled's data file in bytes. An existing database never changes its segment size.
+/// Size of a segment in sled's data file in bytes. Fixed for the life of a database.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
 /// Size of a segment header in bytes. The header begins with the inverted checksum of the 16 bytes that
 /// follow.
 const SEGMENT_HEADER_BYTES: u64 = 20;
 
-/// Maximum number of rows to remove at once, so that a batch is never larger than a few segments.
+/// Maximum number of rows removed at once, so that a batch never exceeds a few segments.
 const REMOVALS_MAX: usize = 4096;
 
-/// Maximum size of a database file in bytes. A log of a million streams is smaller. Larger files are neither
-/// read nor copied.
+/// Maximum size of a database file in bytes. Larger files are neither read nor copied. A log of a million
+/// streams is smaller.
 const DATABASE_MAX_BYTES: u64 = 4 << 30;
 
-/// Layout in which this program writes rows. It can also read databases with earlier layouts, and adds rows
-/// in the current layout to them.
+/// Layout of the rows that this program writes. It also reads databases with earlier layouts, and adds rows
+/// in this layout to them.
 const LAYOUT: u32 = 1;
 
-/// Name prefix of the empty files, next to sled's own, that mark the layout of the rows. If there are
-/// several, the highest applies. Preview versions before the first release had none.
+/// Name prefix of the empty files, next to sled's own, that mark the layout of the rows. The highest applies.
+/// Preview versions before the first release wrote none.
 const LAYOUT_PREFIX: &str = "layout-";
 
 fn layout_file_name() -> String {
     format!("{LAYOUT_PREFIX}{LAYOUT}")
 }
 
-/// Checks a database's files before their content is read. Rejects files that can't belong to a database or
-/// that another version wrote.
+/// Checks a database's files before reading their content. Rejects files that can't belong to a database, and
+/// files written by another version.
 pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
     let paths = files::list_folder(folder)?;
     check_layout(folder, &paths)?;
     for path in paths {
         let found = match std::fs::metadata(&path) {
-            // sled's threads may remove files while the folder is being listed.
+            // sled's threads may remove files while the folder is listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             found => found.map_err(|error| LogError::from_io(&path, "access", error))?,
         };
@@ -85,7 +83,7 @@ pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Rejects a database if this program doesn't know its layout.
+/// Rejects a database with an unknown layout.
 fn check_layout(folder: &Path, paths: &[PathBuf]) -> Result<(), LogError> {
     let layout = paths
         .iter()
@@ -102,7 +100,7 @@ fn check_layout(folder: &Path, paths: &[PathBuf]) -> Result<(), LogError> {
     }
 }
 
-/// Returns the layout that a file name specifies.
+/// Returns the layout in a file name.
 fn parse_layout(name: &str) -> Option<u32> {
     name.strip_prefix(LAYOUT_PREFIX)?.parse().ok()
 }
@@ -131,7 +129,7 @@ impl From<LogError> for OpenError {
 pub(crate) struct Database {
     /// `None` only while the database is being dropped.
     db: Option<sled::Db>,
-    /// Separate handle to sled's data file. Syncing through any handle covers the whole file.
+    /// Separate handle to sled's data file. Syncing any handle covers the whole file.
     file: File,
     path: PathBuf,
     synced_files: Mutex<BTreeSet<PathBuf>>,
@@ -158,15 +156,15 @@ impl Database {
         let is_new = !files::exists(&conf)?;
         let mark = folder.join(layout_file_name());
         if is_new {
-            // Create the layout file before sled's files, because a database without it counts as written by
-            // another version.
+            // Create the layout file before sled's files: without it, a database counts as written by another
+            // version.
             create_layout_file(&mark)?;
         }
         let db = open_when_unlocked(folder, &path)?;
         let file = File::open(&path).map_err(|error| LogError::from_io(&path, "open", error))?;
         if is_new {
-            // The new files must be durable before the first record is. The data file itself is synced
-            // together with that record.
+            // The new files must be durable before the first record. The data file itself is synced with that
+            // record.
             let synced = File::open(&conf).and_then(|conf| conf.sync_all());
             synced.map_err(|error| LogError::from_io(&conf, "sync", error))?;
         }
@@ -179,8 +177,7 @@ impl Database {
             has_layout_file,
             reads: AtomicU64::new(0),
         };
-        // Always sync the folder, because the process that created the files may have been killed before this
-        // point.
+        // Always sync the folder: the process that created the files may have been killed before this point.
         files::sync_folder(folder)?;
         Ok(database)
     }
@@ -221,7 +218,7 @@ impl Database {
         Ok(rows)
     }
 
-    /// Returns the number of rows that were looked up or scanned.
+    /// Returns the number of rows looked up or scanned.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
@@ -230,13 +227,13 @@ impl Database {
         self.reads.fetch_add(u64::try_from(rows).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Returns the first row whose key is equal to or greater than `from`.
+    /// Returns the first row with a key at or after `from`.
     pub(crate) fn first_from(&self, from: &[u8]) -> Result<Option<Row>, LogError> {
         self.count_reads(1);
         self.call("read its rows", |db| db.range(from..).next().transpose())
     }
 
-    /// Applies a batch atomically and makes it durable.
+    /// Applies a batch atomically and durably.
     pub(crate) fn commit(&self, batch: sled::Batch) -> Result<(), LogError> {
         self.apply(batch)?;
         self.flush()
@@ -248,8 +245,7 @@ impl Database {
         self.call("write", |db| db.apply_batch(batch))
     }
 
-    /// Adds the current layout to a database with an earlier layout, so that programs that can't read the new
-    /// rows won't open it.
+    /// Marks a database with the current layout, so that programs that can't read the new rows won't open it.
     fn write_layout_file(&self) -> Result<(), LogError> {
         if !self.has_layout_file.load(Ordering::SeqCst) {
             let mark = self.path.with_file_name(layout_file_name());
@@ -266,7 +262,7 @@ impl Database {
         self.sync()
     }
 
-    /// Removes rows in batches and flushes.
+    /// Removes rows in batches, and flushes.
     pub(crate) fn remove_rows<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<(), LogError> {
         let mut keys = keys.into_iter().peekable();
         while keys.peek().is_some() {
@@ -277,11 +273,11 @@ impl Database {
         self.flush()
     }
 
-    /// Returns the number of a segment whose header is damaged, if there is one.
+    /// Returns the number of a segment with a damaged header, if there is one.
     ///
-    /// sled ignores a damaged header when it opens the database, because its index can still read the
-    /// segment. But data that it then writes to the segment is lost when the database is reopened, so a
-    /// database with such a segment must not be written to.
+    /// sled ignores a damaged header on open, because its index can still read the segment. But data that it
+    /// then writes to the segment is lost on the next open. A database with such a segment must therefore not
+    /// be written to.
     pub(crate) fn find_damaged_segment(&self) -> Result<Option<u64>, LogError> {
         let failed = |error| LogError::from_io(&self.path, "read", error);
         for number in 0.. {
@@ -291,7 +287,7 @@ impl Database {
                 break;
             }
             if !is_valid_header(&header) {
-                // Unused segments, which are filled with a single byte value, aren't damaged.
+                // Unused segments, filled with a single byte value, aren't damaged.
                 let segment = read_at(&self.file, SEGMENT_BYTES, offset).map_err(failed)?;
                 if segment.iter().any(|byte| Some(byte) != segment.first()) {
                     return Ok(Some(number));
@@ -301,13 +297,13 @@ impl Database {
         Ok(None)
     }
 
-    /// Returns the size of the database's data file in bytes.
+    /// Returns the size of the data file in bytes.
     pub(crate) fn size_bytes(&self) -> Result<u64, LogError> {
         let found = self.file.metadata().map_err(|error| LogError::from_io(&self.path, "access", error))?;
         Ok(found.len())
     }
 
-    /// Returns true if the data file is at the path where the next process looks for it.
+    /// Returns true if the data file is still where the next process looks for it.
     pub(crate) fn is_in_place(&self) -> Result<bool, LogError> {
         files::is_in_place(&self.file, &self.path)
     }
@@ -322,7 +318,7 @@ impl Database {
             if !synced.contains(&path) {
                 match File::open(&path).and_then(|file| file.sync_data()) {
                     Ok(()) => new = true,
-                    // sled has garbage-collected the file since it was listed.
+                    // sled has garbage-collected the file since the listing.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(LogError::from_io(&path, "sync", error)),
                 }
@@ -334,7 +330,7 @@ impl Database {
     }
 }
 
-/// Returns sled's error message without the parts meant for sled's developers.
+/// Returns sled's error message without the parts meant for its developers.
 fn describe_sled_error(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { at: Some(at), .. } => format!("its data is damaged at {at:?}"),
@@ -348,7 +344,7 @@ fn is_valid_header(header: &[u8]) -> bool {
     crc32fast::hash(fields) == !u32::from_le_bytes(*stored)
 }
 
-/// Reads up to `length` bytes, or fewer at the end of the file.
+/// Reads `length` bytes, or fewer at the end of the file.
 fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.seek(io::SeekFrom::Start(offset))?;
@@ -388,7 +384,7 @@ fn open_once(folder: &Path, file: &Path) -> Result<sled::Db, OpenError> {
 }
 
 fn classify_io_error(folder: &Path, file: &Path, error: io::Error) -> OpenError {
-    // sled doesn't have a separate error variant for its lock.
+    // sled doesn't have an error variant for its lock.
     if error.to_string().contains("could not acquire lock") {
         let holder = "a thread or program that has its database open".to_owned();
         return OpenError::Other(LogError::Locked { path: folder.to_path_buf(), holder });
@@ -401,8 +397,8 @@ fn classify_io_error(folder: &Path, file: &Path, error: io::Error) -> OpenError 
     }
 }
 
-/// Converts a panic in sled to an error. If the panic was caused by a disk that rejects writes, the files
-/// don't count as damaged.
+/// Converts a panic in sled to an error. If the disk rejects writes, the panic doesn't count as damage to the
+/// files.
 fn panic_error(folder: &Path, reason: String) -> OpenError {
     let probe = folder.join("probe");
     let written = files::write_durably(&probe, &[0; 4096]);

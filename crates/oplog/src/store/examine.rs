@@ -1,7 +1,7 @@
 //! Examination of a whole database: its streams and their state.
 //!
-//! A damaged page affects only the streams that have rows on it. After a failed read, the examination
-//! therefore moves on to the next stream, and reports that the database must be replaced.
+//! A damaged page affects only the streams with rows on it. After a failed read, the examination therefore
+//! moves on to the next stream, and reports that the database must be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,16 +19,16 @@ use crate::{Codecs, LogError};
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) streams: BTreeMap<StreamId, Result<Verdict, StreamFault>>,
-    /// Keys in a format that this program doesn't write.
+    /// Keys in a format that this program never writes.
     pub(crate) unknown_keys: Vec<Vec<u8>>,
     pub(crate) index_keys: BTreeSet<Vec<u8>>,
     /// Damaged inventories, with a description of the damage.
     pub(crate) inventories: Vec<(StreamId, String)>,
-    /// Description of an unreadable part of the database, which must then be replaced.
+    /// Description of an unreadable part of the database. If set, the database must be replaced.
     pub(crate) unreadable: Option<String>,
 }
 
-/// Examines every stream in the database, and also the `expected` streams.
+/// Examines all streams in the database, and the `expected` streams.
 pub(crate) fn examine_database(
     database: &Database,
     blobs: &BlobStore,
@@ -40,7 +40,7 @@ pub(crate) fn examine_database(
     match find_streams(database, blobs, &mut findings, &mut streams) {
         Ok(()) => {}
         Err(error) if is_damage(&error) => {
-            // The list of streams is incomplete. The witness provides the IDs of the other streams.
+            // The list of streams is incomplete. The witness knows the other IDs.
             findings.unreadable = Some(error.to_string());
             streams.extend(expected);
         }
@@ -48,7 +48,7 @@ pub(crate) fn examine_database(
     }
     for stream in streams {
         let verdict = match StreamRows::read(database, stream) {
-            // The witness lists this stream, but the database doesn't contain it.
+            // The stream is in the witness but not in the database.
             Ok(rows) if rows.rows.is_empty() => continue,
             Ok(rows) => match verify_stream(stream, &rows, blobs, codecs) {
                 Ok(verdict) => Ok(verdict),
@@ -67,7 +67,7 @@ pub(crate) fn examine_database(
     Ok(findings)
 }
 
-/// Finds the streams by reading only the first row of each stream and row family.
+/// Finds the streams by reading only the first row of each stream and family.
 fn find_streams(
     database: &Database,
     blobs: &BlobStore,
@@ -86,7 +86,7 @@ fn find_streams(
                 findings.inventories.extend(problem.map(|problem| (id, problem)));
                 key_after(&key)
             }
-            // Any other key that begins like a row of a stream is examined together with that stream.
+            // Any other key that begins like a stream's row is examined with that stream.
             (_, Some(prefix)) if keys::STREAM_FAMILIES.contains(prefix.first().unwrap_or(&0)) => {
                 streams.extend(keys::indexed_stream(prefix));
                 match key_after_prefix(prefix) {
@@ -103,14 +103,14 @@ fn find_streams(
     Ok(())
 }
 
-/// Returns the smallest key that is greater than `key`.
+/// Returns the smallest key after `key`.
 fn key_after(key: &[u8]) -> Vec<u8> {
     let mut next = key.to_vec();
     next.push(0);
     next
 }
 
-/// Returns the smallest key that is greater than all keys with this prefix.
+/// Returns the smallest key after all keys with this prefix.
 fn key_after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut after = prefix.to_vec();
     while let Some(last) = after.pop() {
@@ -122,7 +122,7 @@ fn key_after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns true if an error is caused by damaged files rather than by a failing disk or system.
+/// Returns true if damaged files caused the error, rather than a failing disk or system.
 pub(crate) fn is_damage(error: &LogError) -> bool {
     match error {
         LogError::Sled { .. } => true,

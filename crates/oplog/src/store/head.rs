@@ -1,5 +1,5 @@
 //! The head of a stream: the number of its records and a digest of them. The digest reveals missing, repeated
-//! or swapped records even if each of them is intact.
+//! or swapped records even if each is intact.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -8,10 +8,10 @@ use tidegate_model::Digest;
 use crate::Epoch;
 use crate::append_checks::AppendState;
 
-/// Row `h`. The layout of this type is part of the on-disk format, and golden logs contain such rows.
+/// Row `h`. Its layout is part of the on-disk format, and golden logs contain such rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Revision, incremented with every change. A summary written together with the head shares its revision.
+    /// Revision, incremented with every change. A summary written with the head shares its revision.
     pub(crate) revision: u64,
     /// Sequence number of the last removed event.
     pub(crate) base: u64,
@@ -33,19 +33,19 @@ pub(crate) struct Head {
     pub(crate) taken_by: String,
 }
 
-/// Information about the newest snapshot, as recorded in the head.
+/// Information about the newest snapshot, stored in the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotMark {
     /// Sequence number of the last event that the snapshot covers.
     pub(crate) sequence: u64,
     /// Digest of the events up to `sequence`.
     pub(crate) digest: Digest,
-    /// Blob that contains the snapshot, if the snapshot is large.
+    /// Blob with the snapshot, if it is large.
     pub(crate) blob: Option<Digest>,
 }
 
 impl Head {
-    /// Returns the head of a stream without events.
+    /// Returns the head of an empty stream.
     pub(crate) fn new() -> Self {
         let none = Digest([0; 32]);
         Self {
@@ -62,20 +62,19 @@ impl Head {
         }
     }
 
-    /// Records the writer of the stream.
     pub(crate) fn record_writer(&mut self, after: &AppendState) {
         self.epoch = after.epoch;
         self.taken_by.clone_from(&after.taken_by);
     }
 
-    /// Adds the next event, as its stored bytes.
+    /// Adds the next event, given its stored bytes.
     pub(crate) fn extend(&mut self, record: &[u8]) {
         self.last = self.last.saturating_add(1);
         self.digest = chain_digest(self.digest, record);
     }
 }
 
-/// Extends the digest of a sequence of records by one record.
+/// Extends the digest of a sequence of records by one.
 pub(crate) fn chain_digest(digest: Digest, record: &[u8]) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update(digest.0);

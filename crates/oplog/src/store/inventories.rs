@@ -1,4 +1,4 @@
-//! Inventories in the database: one row per application and cluster. A large inventory is stored in a blob.
+//! Inventories in the database: one row per application and cluster. Large inventories are stored in blobs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{ApplicationInventory, InventoryUpdate, LogError};
 /// Record kind of these rows.
 const KIND: u16 = 1;
 
-/// Changed inventories of a group, in the state after the appends that were processed so far.
+/// Changed inventories of a group, as of the appends processed so far.
 #[derive(Default)]
 pub(super) struct InventoryChanges {
     rows: BTreeMap<StreamId, (u64, Option<InventoryRow>, bool)>,
@@ -54,14 +54,13 @@ impl SledLog {
             }
             Err(error) => {
                 tracing::warn!(%error, "an inventory is damaged; searching the cluster instead");
-                // The next revision must be higher than the damaged inventory's revision.
+                // The next revision must exceed that of the damaged inventory.
                 let number = frame::parse_frame(&row).map_or(0, |(framed, _)| framed.address.number);
                 Ok((number, None))
             }
         }
     }
 
-    /// Changes an inventory without an append.
     pub(super) fn write_inventory_change(&self, update: &InventoryUpdate) -> Result<(), LogError> {
         let mut state = self.lock_to_write()?;
         let (mut changed, mut batch) = (InventoryChanges::default(), sled::Batch::default());
@@ -101,8 +100,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Adds the changed rows to the batch. Returns the ID of each inventory, and the blob of each large
-    /// inventory.
+    /// Adds the changed rows to the batch. Returns the ID of each inventory, with its blob if it is large.
     pub(super) fn inventory_rows(
         &self,
         changed: InventoryChanges,
@@ -128,7 +126,7 @@ impl SledLog {
         Ok(places)
     }
 
-    /// Returns the blobs that contain inventories.
+    /// Returns the blobs of large inventories.
     pub(super) fn inventory_blobs(&self) -> Result<Vec<(StreamId, Digest)>, LogError> {
         let mut blobs = Vec::new();
         for (key, row) in self.database.rows(&[keys::INVENTORY])? {
@@ -144,7 +142,7 @@ impl SledLog {
 }
 
 impl State {
-    /// Records the current blob of each changed inventory, if it has one.
+    /// Records the current blob of each changed inventory, if any.
     pub(super) fn place_inventories(&mut self, places: Vec<(StreamId, Option<Digest>)>) {
         for (id, blob) in places {
             self.agenda.blobs.extend(self.ledger.blobs().set_inventory(id, blob));
@@ -164,7 +162,7 @@ fn open_row(id: StreamId, row: &[u8]) -> Result<frame::FramedRecord<'_>, FrameEr
     Ok(framed)
 }
 
-/// Describes the damage to an inventory row. Returns `None` if the row is intact.
+/// Describes the damage to an inventory row, or returns `None` if it is intact.
 pub(super) fn check_row(
     database: &Database,
     blobs: &BlobStore,

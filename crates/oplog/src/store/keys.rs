@@ -1,5 +1,5 @@
-//! Keys of the database's only tree. Numbers are big-endian, so that keys sort by value. All rows of a stream
-//! are adjacent.
+//! Keys of the database's only tree. Numbers are big-endian, so that keys sort by value. Within a family, all
+//! rows of a stream are adjacent.
 //!
 //! ```text
 //! f  stream 16  sequence 8        an event
@@ -7,7 +7,7 @@
 //! s  stream 16                    its summary
 //! n  stream 16  sequence 8        its newest snapshot, and the last event covered
 //! r  stream 16  digest 32         a blob that the stream refers to; no value
-//! v  inventory 16                    the places of an application's objects: see `inventories`
+//! v  inventory 16                    the keys of an application's objects: see `inventories`
 //! ia length 2  application  stream 16    index by application; no value
 //! is length 2  set  stream 16            index by ApplicationSet; no value
 //! io stream 16  |  ie stream 16          index by state: open, ended; no value
@@ -29,7 +29,7 @@ const BY_APPSET: u8 = b's';
 const OPEN: u8 = b'o';
 const ENDED: u8 = b'e';
 
-/// Families of rows of a single stream: all but inventories and the index.
+/// Families of rows that belong to a single stream: all but inventories and the index.
 pub(crate) const STREAM_FAMILIES: [u8; 5] = [EVENT, HEAD, SUMMARY, SNAPSHOT, REFERENCE];
 
 /// A parsed key.
@@ -44,7 +44,7 @@ pub(crate) enum Key {
     Index,
 }
 
-/// Parses a key. Returns `None` if this program never writes such a key.
+/// Parses a key, or returns `None` if this program never writes it.
 pub(crate) fn parse(key: &[u8]) -> Option<Key> {
     let (&[family], rest) = key.split_first_chunk::<1>()?;
     if family == INDEX {
@@ -63,7 +63,7 @@ pub(crate) fn parse(key: &[u8]) -> Option<Key> {
     }
 }
 
-/// Returns the key prefix for one family of a stream's rows. For heads and summaries, this is the whole key.
+/// Returns the key prefix for one family of a stream's rows. For heads and summaries, it is the whole key.
 pub(crate) fn prefix(family: u8, stream: StreamId) -> Vec<u8> {
     let mut key = Vec::with_capacity(49);
     key.push(family);
@@ -91,7 +91,6 @@ fn numbered_key(family: u8, stream: StreamId, sequence: u64) -> Vec<u8> {
     key
 }
 
-/// Returns the index keys of a stream.
 pub(crate) fn index_keys(
     stream: StreamId,
     application: Option<&str>,

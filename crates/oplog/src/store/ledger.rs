@@ -1,6 +1,6 @@
-//! In-memory bookkeeping for compaction: the finished streams in each history line, the open streams, the
-//! number of references to each blob, and the growth of the log since the last examination. Thanks to it, a
-//! compaction needn't scan the whole log.
+//! In-memory bookkeeping for compaction, which saves it from scanning the whole log. Covers the finished
+//! streams in each history line, the open streams, the number of references to each blob, and the growth
+//! since the last examination.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,11 +11,11 @@ use super::{LiveStream, SledLog, State};
 use crate::retention::{Growth, HistoryLineKey};
 use crate::{LogError, Retention};
 
-/// In-memory data for deciding when a compaction is due, and which streams and blobs to examine.
+/// In-memory data that decides when a compaction is due, and which streams and blobs to examine.
 #[derive(Default)]
 pub(super) struct Ledger {
     lines: BTreeMap<HistoryLineKey, BTreeSet<StreamId>>,
-    /// Lines in which streams have finished since the last examination.
+    /// Lines with newly finished streams since the last examination.
     changed: BTreeSet<HistoryLineKey>,
     open: BTreeSet<StreamId>,
     /// Number of finished streams.
@@ -25,13 +25,13 @@ pub(super) struct Ledger {
     blobs: BlobUse,
     /// Growth since the last examination.
     growth: Growth,
-    /// Growth at which the next examination is due.
+    /// Growth that makes the next examination due.
     limit: Growth,
-    /// Number of bytes written to blob files before `growth` started counting.
+    /// Bytes written to blob files before `growth` started counting.
     bytes_before: u64,
 }
 
-/// Number of references to each blob, from reference rows, snapshots and inventories.
+/// Number of references to each blob from reference rows, snapshots and inventories.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BlobUse {
     uses: HashMap<Digest, u32>,
@@ -43,7 +43,7 @@ impl BlobUse {
         *self.uses.entry(digest).or_default() += 1;
     }
 
-    /// Removes one reference. Returns the blob if this was its last reference.
+    /// Removes one reference. Returns the blob if this was its last.
     pub(super) fn remove(&mut self, digest: Digest) -> Option<Digest> {
         let uses = self.uses.get_mut(&digest)?;
         *uses = uses.saturating_sub(1);
@@ -55,7 +55,7 @@ impl BlobUse {
 
     /// Replaces the blob of an inventory. Returns the old blob if nothing else refers to it.
     pub(super) fn set_inventory(&mut self, id: StreamId, blob: Option<Digest>) -> Option<Digest> {
-        // Add the new blob before removing the old, because they may be identical.
+        // Add the new blob before removing the old: they may be identical.
         blob.into_iter().for_each(|digest| self.add(digest));
         let before = match blob {
             Some(digest) => self.inventories.insert(id, digest),
@@ -70,7 +70,6 @@ impl BlobUse {
 }
 
 impl Ledger {
-    /// Adds a stream in its current state.
     fn add_stream(&mut self, stream: StreamId, live: &LiveStream) {
         if live.is_open() {
             self.open.insert(stream);
@@ -85,7 +84,7 @@ impl Ledger {
         self.lines.entry(key).or_default().insert(stream);
     }
 
-    /// Removes a stream that was added in the given state.
+    /// Removes a stream that was added in this state.
     fn remove_stream(&mut self, stream: StreamId, live: &LiveStream) {
         if self.open.remove(&stream) {
             return;
@@ -114,7 +113,7 @@ impl Ledger {
         self.finished_count
     }
 
-    /// Returns two counts of entries: streams and changed lines, and blobs and inventories.
+    /// Returns two numbers of entries: streams and changed lines, and blobs and inventories.
     pub(super) fn entries(&self) -> (usize, usize) {
         let finished: usize = self.lines.values().map(BTreeSet::len).sum();
         let streams = [finished, self.open.len(), self.changed.len()].into_iter().sum();
@@ -125,7 +124,7 @@ impl Ledger {
         self.open.iter().copied().collect()
     }
 
-    /// Returns the lines to examine: all lines, or only those that have changed since the last examination.
+    /// Returns the lines to examine: all, or only those changed since the last examination.
     pub(super) fn take_lines(&mut self, all: bool) -> Vec<HistoryLineKey> {
         let changed = std::mem::take(&mut self.changed);
         if all { self.lines.keys().cloned().collect() } else { changed.into_iter().collect() }
@@ -148,7 +147,7 @@ impl Ledger {
         self.growth.bytes = self.growth.bytes.saturating_add(bytes);
     }
 
-    /// Returns true if the log has grown enough to be examined. `blob_bytes` is the number of blob bytes
+    /// Returns true if the log has grown enough for an examination. `blob_bytes` is the number of blob bytes
     /// written since the log was opened.
     pub(super) fn is_due(&self, blob_bytes: u64) -> bool {
         let blobs = blob_bytes.saturating_sub(self.bytes_before);
@@ -160,21 +159,19 @@ impl Ledger {
         (self.growth, self.bytes_before) = (Growth::default(), blob_bytes);
     }
 
-    /// Sets the growth at which the next examination is due, for a log of `bytes` bytes.
+    /// Sets the growth that makes the next examination due, for a log of `bytes` bytes.
     pub(super) fn set_limit(&mut self, keep: &Retention, bytes: u64) {
         self.limit = Growth::limit_for(keep, self.whole_count, bytes);
     }
 }
 
 impl State {
-    /// Replaces the state of a stream.
     pub(super) fn put_stream(&mut self, stream: StreamId, live: LiveStream) {
         self.remove_stream(stream);
         self.ledger.add_stream(stream, &live);
         self.streams.insert(stream, live);
     }
 
-    /// Removes a stream.
     pub(super) fn remove_stream(&mut self, stream: StreamId) -> Option<LiveStream> {
         let live = self.streams.remove(&stream)?;
         self.ledger.remove_stream(stream, &live);
@@ -183,7 +180,7 @@ impl State {
 }
 
 impl SledLog {
-    /// Fills the ledger of a log that was just opened.
+    /// Fills the ledger of a newly opened log.
     pub(super) fn fill_ledger(&self) -> Result<(), LogError> {
         let mut state = self.lock();
         let state = &mut *state;

@@ -1,12 +1,12 @@
-//! Database row that contains a stream's listing entry.
+//! Database row with a stream's listing entry.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{StreamId, StreamKind, Timestamp};
 
 use crate::{Epoch, RawEntry, Record, Summary};
 
-/// Row `s`: the kind of a stream, and the summary that its writer provided. The layout of this type is part
-/// of the on-disk format, and golden logs contain such rows.
+/// Row `s`: the kind of a stream, and its writer's summary. The layout is part of the on-disk format, and
+/// golden logs contain such rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ListingRow {
     /// Number and name of the stream's kind.
@@ -15,7 +15,7 @@ pub(crate) struct ListingRow {
     pub(crate) set: Option<String>,
     pub(crate) started_at: Timestamp,
     pub(crate) finished_at: Option<Timestamp>,
-    /// Kind and content of the details. Only the stream's machine can interpret them.
+    /// Kind and content of the details, which only the stream's machine can interpret.
     pub(crate) details: (u16, Vec<u8>),
 }
 

@@ -1,5 +1,5 @@
 //! Opening a log: acquire the lock, open or salvage the database, check every record, and quarantine or
-//! repair damaged data. Only then are appends accepted. A new directory is opened as an empty log.
+//! repair damaged data. Only then does the log accept appends. A new directory is opened as an empty log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::quarantine::{Quarantine, QuarantinedRow, Subject};
 use crate::witness::{Progress, WITNESS_FILE, Witness, WitnessContent};
 use crate::{Codecs, Damage, ImpairedStream, LogError, LogStats, RawEntry, files, holder, key, witness};
 
-/// Maximum length in characters of the writer's name that is stored when a stream is taken over.
+/// Maximum length in characters of the writer's name stored on a takeover.
 const WRITER_MAX_CHARS: usize = 200;
 
 fn truncate_writer(holder: &str) -> String {
@@ -40,12 +40,12 @@ impl SledLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory itself can't be used. The error says what to do next.
+    /// Returns an error if the directory itself can't be used, with advice on what to do next.
     pub fn open(directory: impl AsRef<Path>, options: OpenOptions) -> Result<Self, LogError> {
         let directory = directory.as_ref().to_path_buf();
         files::create_folder(&directory)?;
         let lock = holder::take_lock(&directory, &options.holder)?;
-        // The key is loaded before any check, because everything would look damaged with a different key.
+        // Load the key before any check: with a different key, everything would look damaged.
         let (key, mut is_changed) = key::load_or_create_key(&directory, options.key)?;
         for folder in ["quarantine", "blobs"] {
             is_changed |= files::create_one_folder(&directory.join(folder))?;
@@ -93,7 +93,8 @@ impl SledLog {
             witness_damage(&testimony, live.is_empty() && left_in_place.is_empty() && quarantined.is_empty());
         folders.remove_copy()?;
         let mut seen: BTreeMap<StreamId, Progress> = live.iter().map(LiveStream::witness_note).collect();
-        // Keep the notes of these streams: another version may know them and check them against the witness.
+        // Keep the notes of these streams: another version may know the streams and check them against the
+        // witness.
         seen.extend(
             left_in_place.iter().filter_map(|stream| Some((*stream, *testimony.progress.get(stream)?))),
         );
@@ -131,7 +132,7 @@ impl SledLog {
     }
 }
 
-/// Opens the database and examines it, salvaging it if there is any problem.
+/// Opens and examines the database, and salvages it if there is any problem.
 fn open_or_salvage(
     folders: &DatabaseFolders,
     blobs: &BlobStore,
@@ -154,13 +155,13 @@ fn open_or_salvage(
     let database = folders.salvage(testimony, quarantine, &reason)?;
     let findings = examine::examine_database(&database, blobs, codecs, expected())?;
     match findings.unreadable {
-        // The database was just written, so the old damage can't be the problem.
+        // The database is freshly written, so the old damage can't be the problem.
         Some(reason) => Err(LogError::Sled { action: "read", reason }),
         None => Ok((database, findings)),
     }
 }
 
-/// Returns the problem with a database that could be opened, if there is one.
+/// Returns the problem with an opened database, if any.
 fn find_problem(
     database: &Database,
     findings: &Findings,
@@ -186,9 +187,9 @@ fn find_problem(
     Ok(None)
 }
 
-/// Quarantines streams whose recorded end is lost, because resuming them could repeat work that later streams
-/// have undone. If all events are there and only the summary is outdated, the stream is merely reported; its
-/// machine can write the summary again.
+/// Quarantines streams that lost their recorded end, because resuming them could repeat work that later
+/// streams have undone. If only the summary is outdated and all events are there, the stream is merely
+/// reported; its machine can rewrite the summary.
 fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
     for (stream, seen) in testimony.progress.iter().filter(|(_, seen)| seen.has_ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)
@@ -243,7 +244,7 @@ fn report_losses(
 }
 
 /// Lists the impaired streams: streams with missing content, and quarantined streams. Includes their
-/// summaries if these can be read.
+/// summaries if readable.
 fn list_impaired(
     database: &Database,
     quarantine: &Quarantine,
@@ -262,8 +263,8 @@ fn list_impaired(
     Ok(impaired)
 }
 
-/// Returns the entry of a stream from the database. If it isn't there, returns it from the newest quarantined
-/// rows. `aside` is sorted with the oldest row first.
+/// Returns the entry of a stream from the database, or else from the newest quarantined rows. `aside` is
+/// sorted from oldest to newest.
 fn find_last_entry(
     database: &Database,
     aside: &[QuarantinedRow],
@@ -283,7 +284,7 @@ fn find_last_entry(
     Ok(line.map(|line| line.into_entry(stream, head.epoch, head.last)))
 }
 
-/// Collects all damage ever found in this log, and the streams that were quarantined because of it.
+/// Collects all damage ever found in this log, and the streams quarantined because of it.
 fn collect_damage(
     quarantine: &Quarantine,
     live: &BTreeMap<StreamId, LiveStream>,
@@ -298,11 +299,11 @@ fn collect_damage(
     Ok(damage)
 }
 
-/// Returns the damage to report if the witness doesn't cover the whole log. It is reported only once, because
-/// a new witness file replaces the damaged file.
+/// Returns the damage to report if the witness doesn't cover the whole log. Reported only once, because a new
+/// witness file replaces the damaged one.
 fn witness_damage(testimony: &WitnessContent, is_empty: bool) -> Option<Damage> {
     let reason = match testimony.damaged_notes {
-        // A new log doesn't have a witness yet. The witness is written before the first event.
+        // A new log doesn't have a witness until just before the first event.
         _ if testimony.is_missing && !is_empty => {
             "the witness file was missing and was created again: lost events, or an older copy of the log, cannot be detected"
                 .to_owned()

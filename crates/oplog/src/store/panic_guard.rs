@@ -1,7 +1,7 @@
 //! Panic guard for the database, which converts sled's panics on damaged files to errors.
 //!
-//! A panic in guarded code isn't printed, and its message becomes the error's reason. Other panics are
-//! printed as usual.
+//! A panic in guarded code isn't printed; its message becomes the error's reason. Other panics are printed as
+//! usual.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -12,11 +12,11 @@ thread_local! {
     static PANIC_MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `call`. If it panics, returns the panic message as an error.
+/// Runs `call`, and converts a panic to an error with the panic message.
 pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let outer = IS_GUARDED.replace(true);
-    // The log's own state can't become inconsistent: `call` only uses the database, which is abandoned after
+    // The log's own state can't become inconsistent: `call` uses only the database, which is abandoned after
     // a panic.
     let result = catch_unwind(AssertUnwindSafe(call));
     IS_GUARDED.set(outer);
@@ -26,7 +26,7 @@ pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Installs a panic hook, once per process. It runs before the existing panic hook.
+/// Installs a panic hook, once per process, in front of the existing one.
 fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -48,7 +48,7 @@ fn install_hook() {
     });
 }
 
-/// Removes the build machine's folders from a path, because they are meaningless to users.
+/// Removes the build machine's folders from a path: they are meaningless to users.
 fn strip_folders(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }

@@ -13,7 +13,7 @@ use crate::{History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedStream, 
 
 impl SledLog {
     pub(super) fn load_stream(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
-        // Hold the lock during both reads: there must be no compaction between the events and the snapshot.
+        // Hold the lock across both reads, so that no compaction comes between the events and the snapshot.
         let state = self.lock();
         let LiveStream { head, kind, .. } = self.find_stream(&state, stream)?;
         if head.reduced {

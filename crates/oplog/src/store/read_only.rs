@@ -1,8 +1,8 @@
 //! Opening a log for reading, without write permission or while another process holds the lock.
 //!
-//! sled writes to a database just by opening it, so a reader opens a private copy, which is removed when the
-//! log is dropped. The state directory itself is only read: its quarantine and blobs are used in place.
-//! Damage is reported but not repaired. That is left to a process that opens the log for writing.
+//! sled writes to a database just by opening it, so a reader opens a private copy, removed on drop. The state
+//! directory itself is only read: its quarantine and blobs are used in place. Damage is reported but not
+//! repaired; repairs are left to a process that opens the log for writing.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ use crate::quarantine::Quarantine;
 use crate::witness::{self, WITNESS_FILE};
 use crate::{Codecs, LogError, LogKey, files, key};
 
-/// Maximum number of attempts to check the log while another process keeps writing to it.
+/// Maximum number of checks of a log that another process keeps writing to.
 const CHECK_ATTEMPTS_MAX: u32 = 5;
 
-/// Resources that must be kept while a log is open.
+/// Resources held while a log is open.
 pub(super) struct LogGuard {
     /// Exclusive lock on the state directory. Not acquired for reading.
     lock: Option<Lock>,
@@ -37,8 +37,8 @@ impl LogGuard {
         Self { lock: None, _copy: Some(copy) }
     }
 
-    /// Rejects writes if the log was opened for reading, or if the directory was moved, removed or replaced
-    /// after it was opened.
+    /// Rejects writes if the log was opened for reading, or if the directory has since been moved, removed or
+    /// replaced.
     pub(super) fn check_writable(&self, directory: &Path) -> Result<(), LogError> {
         match &self.lock {
             Some(lock) if lock.is_in_place(directory)? => Ok(()),
@@ -50,7 +50,7 @@ impl LogGuard {
 
 impl SledLog {
     /// Opens the log in its current state, without taking its lock, writing to the state directory, or
-    /// disturbing a process that holds the lock. If the key is missing, records stored in blobs can't be read
+    /// disturbing the process that holds the lock. Without the key, records in blobs can't be read
     /// ([`LogError::KeyUnreadable`]), but everything else can. Writes are rejected
     /// ([`LogError::OpenedReadOnly`]).
     pub fn open_read_only(
@@ -78,8 +78,8 @@ impl SledLog {
             for damage in &mut log.damage {
                 damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));
             }
-            // Apparent damage may be a blob that was removed, or a witness that was created, after the copy
-            // was made. Repeat the check if the database has changed in the meantime.
+            // Apparent damage may be a blob removed, or a witness created, after the copy was made. Repeat
+            // the check if the database has changed in the meantime.
             let doubtful = log.damage.iter().any(|damage| damage.is_new);
             let is_as_copied = || -> Result<bool, LogError> {
                 Ok(files::exists(&directory.join(WITNESS_FILE))? == has_witness
@@ -97,7 +97,7 @@ impl SledLog {
 struct DatabaseCopy {
     copy: TempDir,
     contents: FileDigests,
-    /// True if the state directory contained a witness when the copy was made.
+    /// True if the state directory contained a witness at the time of the copy.
     has_witness: bool,
 }
 
@@ -115,8 +115,8 @@ fn copy_log(directory: &Path) -> Result<DatabaseCopy, LogError> {
     Ok(DatabaseCopy { copy, contents, has_witness: witness.is_some() })
 }
 
-/// Returns the location of the database. While a salvage replaces the database, or after an interrupted
-/// salvage, only the new database may exist.
+/// Returns the location of the database. During a salvage, or after an interrupted one, only the new database
+/// may exist.
 fn find_database(directory: &Path) -> Result<PathBuf, LogError> {
     let (log, new) = (directory.join("log"), directory.join("log.new"));
     Ok(if !files::exists(&log)? && files::exists(&new)? { new } else { log })

@@ -1,5 +1,5 @@
-//! Encoding of records in rows. Small records are stored inline, and large records in a blob that the row
-//! refers to.
+//! Encoding of records in rows. Small records are stored inline, large records in a blob that the row refers
+//! to.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,9 +11,8 @@ use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError, FramedRecord};
 use crate::{LogError, Record};
 
-/// Maximum size of a record that is stored inline, in bytes. sled puts up to 17 rows on a page, and writes
-/// pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size stay below that
-/// limit.
+/// Maximum size of an inline record in bytes. sled puts up to 17 rows on a page, and writes pages larger than
+/// 128 KiB to separate files, which doubles the work. 17 rows of this size stay below that limit.
 pub(crate) const INLINE_MAX_BYTES: usize = 6 << 10;
 
 /// Location of a record's content.
@@ -22,10 +21,10 @@ pub(crate) enum ContentLocation<'a> {
     Blob(Digest),
 }
 
-/// Row of one of the log's own types, which are never stored in blobs.
+/// Row of one of the log's own types, never stored in blobs.
 pub(crate) trait LogRow: Serialize + DeserializeOwned {
     const FAMILY: Family;
-    /// Number of the layout in which rows are written.
+    /// Number of the current row layout.
     const KIND: u16;
 
     /// Decodes the value from this or an earlier layout.
@@ -57,7 +56,7 @@ pub(crate) fn place_record(
     Ok((frame::frame_record(address, record.kind, true, &digest.0)?, Some(digest)))
 }
 
-/// Returns the location of the content of a record.
+/// Returns the location of a record's content.
 pub(crate) fn content_location<'a>(framed: &FramedRecord<'a>) -> Result<ContentLocation<'a>, FrameError> {
     if !framed.is_external {
         return Ok(ContentLocation::Inline(framed.payload));
@@ -69,7 +68,7 @@ pub(crate) fn content_location<'a>(framed: &FramedRecord<'a>) -> Result<ContentL
     Ok(ContentLocation::Blob(Digest(digest)))
 }
 
-/// Reads a record from its row, and from its blob if the record is large.
+/// Reads a record from its row or, if it is large, from its blob.
 pub(crate) fn read_record(address: Address, value: &[u8], blobs: &BlobStore) -> Result<Record, ReadError> {
     let framed = frame::open_frame(address.family, address.stream, Some(address.number), value)?;
     let content = match content_location(&framed)? {
@@ -108,7 +107,7 @@ pub(crate) fn encode_reference(stream: StreamId, digest: Digest) -> Result<Vec<u
     frame::frame_record(Address { family: Family::Reference, stream, number: 0 }, 1, false, &digest.0)
 }
 
-/// Checks that a reference row refers to the same blob as its key.
+/// Checks that a reference row and its key refer to the same blob.
 pub(crate) fn check_reference(stream: StreamId, digest: Digest, row: &[u8]) -> Result<(), FrameError> {
     let framed = frame::open_frame(Family::Reference, stream, Some(0), row)?;
     if framed.payload == digest.0 {

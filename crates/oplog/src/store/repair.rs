@@ -1,5 +1,4 @@
-//! Repairs after an examination: quarantining and truncating. Data isn't removed until a copy of it is on
-//! disk.
+//! Repairs after an examination: quarantining and truncating. Data is removed only once a copy is on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +13,7 @@ use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, Subject};
 use crate::{Damage, LogError};
 
-/// State of the streams after opening and repairing.
+/// State of the streams after opening and repairs.
 #[derive(Default)]
 pub(crate) struct RepairedStreams {
     pub(crate) live: BTreeMap<StreamId, LiveStream>,
@@ -89,7 +88,7 @@ fn quarantine_stream(
     database.remove_rows(rows.rows.iter().map(|(key, _)| key.as_ref()))
 }
 
-/// Reports an incomplete stream once. Its data is not moved.
+/// Reports an incomplete stream once. Its data stays in place.
 fn report_incomplete(quarantine: &Quarantine, stream: StreamId, reason: &str) -> Result<(), LogError> {
     let known = quarantine.list()?;
     if !known.iter().any(|damage| damage.stream == Some(stream) && damage.reason == reason) {

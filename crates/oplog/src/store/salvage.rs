@@ -1,10 +1,10 @@
-//! Salvage of a damaged database: extracts the records from its files one by one and writes them to a new
+//! Salvage of a damaged database: extracts the records from its files one by one, and writes them to a new
 //! database.
 //!
 //! sled stops reading its log at the first damaged byte, wipes the rest, and opens the database as if the
-//! rest had never existed. The files are therefore copied before sled opens them, and in case of a problem,
-//! the salvage searches the copy for records. Each of them carries its address and its own checksum, so a
-//! damaged byte affects only a single record.
+//! rest had never existed. The files are therefore copied before sled opens them. If there is a problem, the
+//! salvage searches the copy for records. Each record carries its address and checksum, so a damaged byte
+//! affects only a single record.
 //!
 //! ```text
 //! copy log/ → rescue/    open log/    problem?  no:  remove rescue/
@@ -27,14 +27,14 @@ use crate::quarantine::{Quarantine, Subject};
 use crate::witness::WitnessContent;
 use crate::{LogError, files};
 
-/// Number of bytes to search at a time.
+/// Number of bytes searched at a time.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// Overlap of two chunks in bytes. The overlap is at least the size of the largest record in a row, a summary
-/// with its frame.
+/// Overlap of two chunks in bytes, at least the size of the largest record in a row, a summary with its
+/// frame.
 const OVERLAP_BYTES: usize = 512 << 10;
 
-/// Number of record bytes to write to the new database at a time.
+/// Number of record bytes written to the new database at a time.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Folders of a database and its copies.
@@ -46,7 +46,7 @@ pub(crate) struct DatabaseFolders {
     has_copy: bool,
 }
 
-/// Records by key, each with its number. Of several records with the same key, the highest number wins.
+/// Records by key, each with its number. For each key, the highest number wins.
 type FoundRecords = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
 impl DatabaseFolders {
@@ -55,8 +55,8 @@ impl DatabaseFolders {
         Self { log, copy, new, has_copy: false }
     }
 
-    /// Completes a salvage that was interrupted after the new database was complete. Discards an incomplete
-    /// database.
+    /// Completes a salvage that was interrupted after the new database was complete, or discards an
+    /// incomplete database.
     pub(crate) fn settle_interrupted(&self) -> Result<(), LogError> {
         if files::exists(&self.new)? {
             if files::exists(&self.log)? {
@@ -68,8 +68,8 @@ impl DatabaseFolders {
         Ok(())
     }
 
-    /// Copies the database's files before sled changes them. The copy isn't synced, because it only has to
-    /// last until the log is open.
+    /// Copies the database's files before sled changes them. The copy isn't synced: it is needed only until
+    /// the log is open.
     pub(crate) fn copy(&mut self) -> Result<(), LogError> {
         self.remove_copy()?;
         check_files(&self.log)?;
@@ -88,13 +88,13 @@ impl DatabaseFolders {
         Ok(())
     }
 
-    /// Removes the copy that was made before opening, if it exists.
+    /// Removes the copy made before opening, if any.
     pub(crate) fn remove_copy(&mut self) -> Result<(), LogError> {
         self.has_copy = false;
         if files::exists(&self.copy)? { remove_folder(&self.copy) } else { Ok(()) }
     }
 
-    /// Builds a new database from the records of the old, which it replaces. The old files are moved to the
+    /// Builds a new database from the records of the old one and swaps them. The old files move to the
     /// quarantine. The old database must be closed.
     pub(crate) fn salvage(
         &self,
@@ -137,7 +137,7 @@ impl DatabaseFolders {
             files::rename(&self.copy, &aside)?;
             entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
             // From here until the second rename, only the new database exists. If the process is killed, the
-            // next process finds it when it opens the log.
+            // next open finds it.
             remove_folder(&self.log)?;
         } else {
             entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
@@ -147,7 +147,7 @@ impl DatabaseFolders {
     }
 }
 
-/// Opens a database that is new or was just written.
+/// Opens a new or freshly written database.
 fn open_intact(folder: &Path) -> Result<Database, LogError> {
     Database::open(folder).map_err(|error| match error {
         OpenError::Other(error) => error,
@@ -170,7 +170,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Copies a file. An error contains either the source path or the target path, depending on the cause.
+/// Copies a file. The error contains the source path or the target path, depending on the cause.
 fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
     let mut source = File::open(from).map_err(|error| LogError::from_io(from, "read", error))?;
     let mut copy = File::create(to).map_err(|error| LogError::from_io(to, "write", error))?;
@@ -228,8 +228,8 @@ fn record_key(framed: &FramedRecord<'_>) -> Option<Vec<u8>> {
         Family::Snapshot => keys::snapshot(stream, number),
         Family::Head => keys::prefix(keys::HEAD, stream),
         Family::Summary => keys::prefix(keys::SUMMARY, stream),
-        // If the newest record of an inventory is damaged, the search finds an older record, which lacks
-        // later additions.
+        // If the newest record of an inventory is damaged, the search finds an older one, which lacks later
+        // additions.
         Family::Inventory => return None,
         Family::Reference => keys::reference(stream, tidegate_model::Digest(framed.payload.try_into().ok()?)),
     })

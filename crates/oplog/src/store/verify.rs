@@ -1,7 +1,7 @@
-//! Verification of one stream's rows. The result is sound, repairable or broken.
+//! Verification of one stream's rows. The stream is sound, repairable or broken.
 //!
 //! An incomplete end may result from a crash, and is truncated. Anything else is damage: the stream is
-//! quarantined rather than continued from records that may be wrong.
+//! quarantined rather than continued from possibly wrong records.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::blobs::BlobStore;
 use crate::codec::{Codecs, RecordType};
 use crate::frame::{self, Address, Family, FrameError};
 
-/// Rows of a stream from all families.
+/// Rows of a stream, across all families.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRows {
     pub(crate) rows: Vec<Row>,
@@ -29,7 +29,7 @@ pub(crate) struct Verdict {
     pub(crate) stream: StreamId,
     pub(crate) head: Head,
     pub(crate) line: ListingRow,
-    /// Keys of rows to remove: leftovers of a compaction, truncated events and damaged rows that aren't
+    /// Keys of rows to remove: leftovers of a compaction, truncated events, and damaged rows that aren't
     /// needed.
     pub(crate) remove: Vec<Vec<u8>>,
     /// Descriptions of repairs to report. If there are any, the head must be rewritten.
@@ -38,7 +38,7 @@ pub(crate) struct Verdict {
     pub(crate) missing: Vec<String>,
 }
 
-/// Reason why the verification doesn't return a verdict.
+/// Reason for a verification without a verdict.
 #[derive(Debug)]
 pub(crate) enum VerifyError {
     /// The stream can't be continued.
@@ -57,7 +57,7 @@ impl From<StreamFault> for VerifyError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StreamFault {
     pub(crate) reason: String,
-    /// Kind of a record that a newer program wrote, and the highest kind that this program knows.
+    /// Kind of a record from a newer program, and the highest kind that this program knows.
     pub(crate) newer_kind: Option<(u16, u16)>,
     /// True if this program doesn't know the stream's kind. The records are kept for programs that do.
     pub(crate) is_foreign: bool,
@@ -76,7 +76,7 @@ impl StreamFault {
         Self { newer_kind, ..Self::new(format!("{what}: {error}")) }
     }
 
-    /// Returns true if the records are left in place because this program can't interpret them.
+    /// Returns true if the records stay in place because this program can't interpret them.
     pub(crate) fn is_left_in_place(&self) -> bool {
         self.is_foreign || self.newer_kind.is_some()
     }
@@ -100,8 +100,7 @@ impl StreamRows {
         row.ok_or_else(|| StreamFault::new(format!("its {what} is missing")))
     }
 
-    /// Returns the digests in the readable reference rows. The quarantine copies the blobs with these
-    /// digests.
+    /// Returns the digests in the readable reference rows, for copying their blobs to the quarantine.
     pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
         self.rows.iter().filter_map(|(key, _)| match keys::parse(key) {
             Some(Key::Reference(_, digest)) => Some(digest),
@@ -118,7 +117,7 @@ pub(crate) fn verify_stream(
     codecs: &Codecs,
 ) -> Result<Verdict, VerifyError> {
     if let Some((key, _)) = rows.rows.iter().find(|(key, _)| keys::parse(key).is_none()) {
-        let reason = format!("it has a row of an unknown form, with a key of {} bytes", key.len());
+        let reason = format!("it has a row with an unknown kind of key ({} bytes)", key.len());
         return Err(StreamFault::new(reason).into());
     }
     let row = rows.single_row(keys::SUMMARY, "summary")?;
@@ -176,7 +175,7 @@ impl StreamChecks<'_> {
         Ok(verdict)
     }
 
-    /// Checks a record while the log is being opened. Returns the record's blob, if it has one.
+    /// Checks a record while the log is being opened. Returns its blob, if any.
     fn check_record(
         &self,
         part: RecordType,
@@ -190,8 +189,8 @@ impl StreamChecks<'_> {
                 self.codecs.check(self.kind, part, framed.kind, content)?;
                 Ok(None)
             }
-            // Opening a log checks only the checksum of a blob file. The content is decrypted and unpacked
-            // when the record is read.
+            // Opening a log checks only the checksum of a blob file. Reading the record decrypts and unpacks
+            // the content.
             ContentLocation::Blob(digest) => {
                 self.blobs.check(digest)?;
                 Ok(Some(digest))
@@ -201,7 +200,7 @@ impl StreamChecks<'_> {
 }
 
 impl Verdict {
-    /// Marks rows that the head no longer counts, as left behind by an interrupted compaction.
+    /// Marks rows that the head doesn't count: leftovers of an interrupted compaction.
     fn mark_leftovers(&mut self, rows: &StreamRows) {
         for family in [keys::EVENT, keys::SNAPSHOT, keys::REFERENCE] {
             self.remove.extend(rows.of_family(family).map(|(key, _)| key.to_vec()));
@@ -220,10 +219,10 @@ impl Verdict {
                 continue;
             }
             if sequence > stated {
-                // The batch that wrote this row did not reach the head, so the row was never acknowledged.
+                // The batch with this row never reached the head, so the row was never acknowledged.
                 self.remove.push(key.to_vec());
                 self.repairs
-                    .push(format!("tail cut: event {sequence} is beyond the head, which ends at {stated}"));
+                    .push(format!("removed from the end: event {sequence} is not covered by the head, which ends at event {stated}"));
                 continue;
             }
             if sequence != last.saturating_add(1) {
@@ -238,7 +237,8 @@ impl Verdict {
                     if events.peek().is_none() =>
                 {
                     self.remove.push(key.to_vec());
-                    self.repairs.push(format!("tail cut: event {sequence}, the last, is incomplete"));
+                    self.repairs
+                        .push(format!("removed from the end: the last event, {sequence}, is incomplete"));
                     break;
                 }
                 Err(error) => self.record_missing(&format!("event {sequence}"), error)?,
@@ -247,7 +247,8 @@ impl Verdict {
         }
         if last < stated {
             let lost = stated.saturating_sub(last);
-            let cut = format!("tail cut: {lost} of {stated} events are lost; it now ends at event {last}");
+            let cut =
+                format!("events lost at the end: {lost} of {stated}; the stream now ends at event {last}");
             self.repairs.push(cut);
             (self.head.last, self.head.digest) = (last, digest);
         } else if digest != self.head.digest {
@@ -257,7 +258,7 @@ impl Verdict {
     }
 
     /// Handles content that is missing from the blobs. A finished stream is kept, and the loss reported. An
-    /// unfinished stream can't continue without it, and is broken.
+    /// unfinished stream can't continue without the content, so it is broken.
     fn record_missing(&mut self, what: &str, error: ReadError) -> Result<(), VerifyError> {
         match error {
             ReadError::Frame(error) => Err(StreamFault::from_frame_error(what, &error).into()),
@@ -336,7 +337,7 @@ impl Verdict {
     }
 }
 
-/// Returns true if an error is caused by this process or its permissions rather than by the data.
+/// Returns true if this process or its permissions caused the error, rather than the data.
 fn is_system_error(error: &LogError) -> bool {
     match error {
         LogError::PermissionDenied { .. } | LogError::TooManyOpenFiles { .. } => true,

@@ -1,4 +1,4 @@
-//! The test program as a child process, which tests kill, trace, or run with limited resources.
+//! The test program as a child process that tests kill, trace, or run with limited resources.
 //!
 //! The environment variable `TIDEGATE_OPLOG_CHILD` contains the child's task: a keyword and a directory. The
 //! child writes its reports to standard output, one per line.
@@ -21,14 +21,14 @@ use crate::kit::{self, Append, Event, Log, State, append_to_shop, operation};
 const TASK_VARIABLE: &str = "TIDEGATE_OPLOG_CHILD";
 const TEST_NAME: &str = "child::child_process";
 
-/// Number of operations that get an event in every group.
+/// Number of operations with an event in every group.
 pub const OPERATIONS: u128 = 3;
 
 /// Padding of each event in bytes, for the process that is killed. The padded events fill several of sled's
 /// segments.
 pub const PADDING: usize = 1_500;
 
-/// Number of groups per large event. Every group whose number is a multiple of it contains a large event.
+/// Interval of large events: every group with a multiple of this number contains one.
 pub const LARGE_INTERVAL: u64 = 7;
 
 /// Returns event number `number` of an operation.
@@ -46,7 +46,7 @@ fn child_process() {
     let Ok(task) = env::var(TASK_VARIABLE) else { return };
     let (word, directory) = task.split_once(' ').unwrap();
     let directory = PathBuf::from(directory);
-    // The test harness has already printed part of a line, so a new line must begin.
+    // The test harness has already printed part of a line, so begin a new one.
     print_now("");
     match word {
         "append" => append_until(&directory, PADDING, u64::MAX),
@@ -110,7 +110,7 @@ fn append_until(directory: &Path, padding: usize, end: u64) {
     append_groups(&log, padding, end);
 }
 
-/// Number of events that an open operation keeps in the test that compacts continuously.
+/// Number of events that an open operation keeps under continuous compaction.
 pub const KEPT_EVENTS: u64 = 12;
 
 /// Appends groups and compacts after each group, so that most of the time is spent on compaction.
@@ -171,7 +171,7 @@ pub fn command(task: &str, directory: &Path, program: &[&str]) -> Command {
 /// Creates a copy of this program that other users may start.
 ///
 /// A separate process makes the copy. A file that is open for writing can't be executed (`ETXTBSY`), and a
-/// process that another test starts at the same moment would inherit the open file.
+/// process started by another test could inherit the open file.
 pub fn copy_program(folder: &Path) -> PathBuf {
     let program = folder.join("program");
     let this = env::current_exe().unwrap();
@@ -180,7 +180,7 @@ pub fn copy_program(folder: &Path) -> PathBuf {
     program
 }
 
-/// Returns the command of [`command`], but for a copy of this program.
+/// Like [`command`], but for a copy of this program.
 pub fn command_for_copy(this: &Path, task: &str, directory: &Path, program: &[&str]) -> Command {
     let mut command = match program.split_first() {
         Some((program, arguments)) => {
@@ -196,7 +196,7 @@ pub fn command_for_copy(this: &Path, task: &str, directory: &Path, program: &[&s
 }
 
 /// Runs a command to its end and returns its output lines. Retries while a copied program is busy: a process
-/// that was started in the meantime has the copy open until that process calls `exec`.
+/// started in the meantime has the copy open until it calls `exec`.
 pub fn output_lines(mut command: Command) -> Vec<String> {
     command.stderr(Stdio::piped());
     let output = loop {
@@ -208,7 +208,7 @@ pub fn output_lines(mut command: Command) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// A process that appends a group for each line of input.
+/// A process that appends a group for each input line.
 pub struct AppendProcess {
     child: Child,
     output: Lines<BufReader<ChildStdout>>,
@@ -240,8 +240,7 @@ impl AppendProcess {
     }
 }
 
-/// Lets a process append until it has acknowledged `acks` groups, then kills it. Returns the last
-/// acknowledged group.
+/// Kills an appending process after it has acknowledged `acks` groups. Returns the last acknowledged group.
 pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
     let mut child = command(task, directory, &[]).spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -259,7 +258,7 @@ pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
         }
         seen
     };
-    // Waits until the process has opened the log and acknowledged the groups.
+    // Wait until the process has opened the log and acknowledged the groups.
     for line in said.by_ref() {
         let opened = line.starts_with("reports");
         if ack(line) >= acks && (opened || acks > 0) {

@@ -63,13 +63,13 @@ fn the_oldest_events_of_an_open_stream_are_removed(mut kept: impl ReopenableLog<
         whole,
         "removing events must not change the loaded stream"
     );
-    // Events that a snapshot doesn't cover are kept, even with the smallest retention.
+    // Even with the smallest retention, events that a snapshot doesn't cover are kept.
     assert_eq!(log.compact(&retention(0), NOW).unwrap().events, 15);
     check(kept.reopen(), 31);
     let log = kept.open();
     assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), whole);
     assert_eq!(log.compact(&retention(0), NOW).unwrap(), CompactionResult::default());
-    // The operation can continue and end, and a later compaction reduces it like any other operation.
+    // The operation can continue and finish, and a later compaction reduces it like any other.
     log.append_all(vec![Append {
         snapshot: Some(state_at(41)),
         ..append_to_shop(1, 41, waves_passed(41..=41))
@@ -127,7 +127,7 @@ fn blobs_of_removed_events_are_removed_and_others_stay() {
     );
 }
 
-/// If an operation's snapshot can't be read, only the events contain its state.
+/// If an operation's snapshot is unreadable, only the events contain its state.
 #[test]
 fn events_stay_while_their_snapshot_is_unreadable() {
     let mut disk = Disk::create();
@@ -142,8 +142,8 @@ fn events_stay_while_their_snapshot_is_unreadable() {
     assert_eq!(disk.reopen().all_events(operation(1)).unwrap(), waves_passed(1..=20));
 }
 
-/// A process that is killed during a compaction has written the head. It has removed none, some or all of the
-/// rows that the head doesn't count.
+/// A process killed during a compaction has written the head, and removed none, some or all of the rows that
+/// the head doesn't count.
 #[test]
 fn an_interrupted_compaction_is_completed_by_the_next_opening() {
     for gone in [0, 1, 7, 14, 15] {
@@ -203,7 +203,7 @@ fn the_oldest_summaries_are_forgotten(mut kept: impl ReopenableLog<Log: Store>) 
     assert_eq!(log.ids_of(&Lookup::of_application("shop")), [3, 4, 5, 6, 8].map(operation));
     assert!(log.entry(operation(1)).unwrap().is_none());
     assert!(matches!(log.events(operation(1)), Err(LogError::UnknownStream { .. })));
-    // Operation 3 ended after 63 s, and operation 4 after 64 s.
+    // Operation 3 finished after 63 s, and operation 4 after 64 s.
     let by_age = |age| Retention { history: 2, age: Duration::from_secs(age), ..Retention::default() };
     assert_eq!(log.compact(&by_age(1_000 - 63), NOW).unwrap().forgotten, 0);
     assert_eq!(log.compact(&by_age(1_000 - 64), NOW).unwrap().forgotten, 1);
@@ -242,7 +242,7 @@ fn an_interrupted_removal_is_no_damage() {
         disk.tamper(|db| before = db.iter().map(Result::unwrap).collect());
         let none = Retention { history: 0, summaries: 0, ..Retention::default() };
         assert_eq!(disk.open().compact(&none, NOW).unwrap().forgotten, 3);
-        // Restores the rows of streams that the interrupted removal hasn't reached. Each stream is either
+        // Restore the rows of streams that the interrupted removal hasn't reached. Each stream is either
         // complete or absent.
         disk.tamper(|db| {
             let is_of = |key: &[u8], number| key.ends_with(operation(number).0.as_bytes());
@@ -260,13 +260,12 @@ fn an_interrupted_removal_is_no_damage() {
     }
 }
 
-/// The rows may remain in the database's files long after they were removed.
+/// Removed rows may remain in the database's files for a long time.
 #[test]
 fn a_salvage_does_not_restore_forgotten_streams() {
     let mut disk = Disk::create();
     let log = disk.open();
-    // The operations are appended as open, so that the database's files also contain index rows for open
-    // streams.
+    // Append the operations as open, so that the database's files also contain index rows for open streams.
     (1..=4).for_each(|number| log.append_all(vec![append_to_shop(number, 1, waves_passed(1..=2))]).unwrap());
     for number in 1..=2 {
         let over = Append {
@@ -279,7 +278,7 @@ fn a_salvage_does_not_restore_forgotten_streams() {
     assert_eq!(log.compact(&none, NOW).unwrap().forgotten, 2);
     disk.close();
     drop(crate::kit::open_database(&disk.path()));
-    // If the first header is missing, sled doesn't open the file, and its content is salvaged.
+    // Without the first header, sled doesn't open the file, and its content is salvaged.
     let file = disk.db_file();
     let mut content = std::fs::read(&file).unwrap();
     content[..20].iter_mut().for_each(|byte| *byte ^= 0x5a);
@@ -289,7 +288,7 @@ fn a_salvage_does_not_restore_forgotten_streams() {
     assert_eq!(log.ids(), [3, 4].map(operation), "{:?}", log.impaired_streams());
 }
 
-/// Finishes an operation that has its own blob and an event stored in a blob.
+/// Finishes an operation with a blob of its own and an event stored in a blob.
 fn finish_large(log: &impl Store, number: u128) {
     let blob = log.put_blob(format!("manifests of {number}").as_bytes()).unwrap();
     let large = Event::Began { name: format!("{number} ").repeat(4_000), at: NOW };
@@ -302,7 +301,7 @@ fn finish_large(log: &impl Store, number: u128) {
     log.append_all(vec![over]).unwrap();
 }
 
-/// The log accepts appends between two steps. If the process is killed between two steps, the next compaction
+/// The log accepts appends between steps. If the process is killed between steps, the next compaction
 /// completes the work.
 #[test]
 fn a_compaction_can_stop_after_any_step() {
@@ -354,12 +353,12 @@ fn a_compaction_is_due_when_the_log_has_grown(mut kept: impl ReopenableLog<Log: 
         let whole = kept.iter().filter(|id| log.all_events(**id).is_ok()).count();
         assert!(kept.len() <= 22 && whole <= 11, "{} and {whole} after {number}", kept.len());
     }
-    // The newest stream keeps all its data until a complete compaction, regardless of the retention.
+    // Until a complete compaction, the newest stream keeps all its data, whatever the retention.
     let none = Retention { history: 0, summaries: 0, ..Retention::default() };
     finish_operation(log, 301, "shop");
     while log.compact_step(&none, NOW).unwrap().is_some() {}
     assert!(log.all_events(operation(301)).is_ok());
-    // If the log has grown only a little, no compaction is due.
+    // After a little growth, no compaction is due.
     log.append_all(vec![append_to_shop(400, 1, waves_passed(1..=1))]).unwrap();
     assert!(!log.is_compaction_due());
     assert_eq!(run(log), 0);
@@ -386,7 +385,7 @@ fn incompressible(length: usize, seed: u128) -> Vec<u8> {
     std::iter::repeat_with(&mut next).take(length).collect()
 }
 
-/// A few operations have large manifests, and many have small ones.
+/// A few operations with large manifests, and many with small ones.
 #[test]
 fn a_compaction_is_due_after_many_written_bytes() {
     let mut disk = Disk::create();

@@ -1,4 +1,4 @@
-//! Guarantees of every log implementation. Each test runs on all implementations.
+//! Guarantees of every log implementation. Each test runs on all of them.
 
 use std::thread;
 

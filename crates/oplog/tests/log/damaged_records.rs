@@ -1,4 +1,4 @@
-//! Damage to records while the log is closed, which affects only a single operation.
+//! Damage to records while the log is closed. It affects only a single operation.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,8 +30,8 @@ fn snapshot_state() -> State {
     State { waves: vec![1, 2, 3], padding: String::new() }
 }
 
-/// Operation 1 has four events (the second is large), a snapshot of three events, and a blob. Operation 2 has
-/// four events.
+/// Creates operation 1 with four events (the second is large), a snapshot of three events, and a blob, and
+/// operation 2 with four events.
 fn filled_disk() -> Disk {
     let mut disk = Disk::create();
     let log = disk.open();
@@ -61,7 +61,7 @@ enum Expectation {
     Repaired(usize, &'static str),
 }
 
-/// Opens a log that was tampered with, and checks its guarantees.
+/// Opens a tampered log, and checks its guarantees.
 fn check_after_damage(mut disk: Disk, what: &str, expect: Expectation) {
     let log = disk.open();
     let damage = log.damage();
@@ -120,7 +120,7 @@ fn check_after_damage(mut disk: Disk, what: &str, expect: Expectation) {
     );
 }
 
-/// Checks that operation 1 is listed, with its summary unless the summary is the damaged record.
+/// Checks that operation 1 is listed, with its summary unless that is the damaged record.
 fn assert_listed(impaired: &[ImpairedStream], what: &str) {
     let [ImpairedStream { stream: id, entry: known, reason }] = impaired else {
         panic!("{what}: {impaired:?}")
@@ -138,7 +138,7 @@ fn assert_listed(impaired: &[ImpairedStream], what: &str) {
 fn tampered_disk(tamper: impl FnOnce(&sled::Db)) -> Disk {
     let mut disk = filled_disk();
     disk.tamper(tamper);
-    // The witness would also detect the damage, but this test covers only the records' own checks.
+    // The witness would also detect the damage, but this test is about the records' own checks.
     fs::remove_file(disk.path().join("witness")).unwrap();
     disk
 }
@@ -154,7 +154,7 @@ fn every_flipped_bit_of_an_event_quarantines_the_operation() {
     let mut disk = filled_disk();
     let mut length = 0;
     disk.tamper(|db| length = db.get(event_key(1, 1)).unwrap().unwrap().len());
-    // The frame's own tests flip all bits. This test flips a bit in every third byte of the whole log.
+    // The frame's own tests flip every bit. This test flips one bit in every third byte of an event.
     for at in (0..length).step_by(3) {
         let disk = tampered_disk(|db| flip_bit(db, &event_key(1, 1), at, u8::try_from(at % 8).unwrap()));
         check_after_damage(disk, &format!("event 1, byte {at}"), Expectation::Quarantined("event 1"));
@@ -251,7 +251,7 @@ fn copy_row(db: &sled::Db, from: &[u8], to: &[u8]) {
     db.insert(to, value).unwrap();
 }
 
-/// Returns the blob files, with the largest one last.
+/// Returns the blob files, the largest last.
 fn blob_files(disk: &Disk) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for folder in fs::read_dir(disk.path().join("blobs")).unwrap() {
@@ -295,7 +295,7 @@ fn missing_and_damaged_blobs_are_detected() {
     );
 }
 
-/// A finished operation no longer needs its manifests, so it is kept without the missing blobs.
+/// A finished operation doesn't need its manifests, so it is kept without the missing blobs.
 #[test]
 fn a_finished_operation_without_its_blobs_is_kept_and_reported() {
     for (number, what) in [(0, "its input"), (1, "event 2")] {

@@ -1,4 +1,4 @@
-//! Unusable state directories. Each error names the problem and says what to do.
+//! Unusable state directories. Each error names the problem and the next step.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -41,8 +41,8 @@ fn a_database_opened_by_another_program_is_not_treated_as_damaged() {
     let other = kit::open_database(&disk.path());
     let folder = disk.path();
     let opening = std::thread::spawn(move || kit::open_log(&folder));
-    // `open_log` retries while the database is locked, so the database may be dropped before or after the
-    // call.
+    // `open_log` retries while the database is locked, so it doesn't matter whether `other` is dropped before
+    // or after the call.
     drop(other);
     let log = opening.join().unwrap().unwrap();
     assert_eq!(log.damage(), []);
@@ -70,7 +70,7 @@ fn missing_folders_are_created() {
     assert!(path.join("log").is_dir() && path.join("blobs").is_dir() && path.join("quarantine").is_dir());
 }
 
-/// Permissions don't apply to root, so if run as root, the test starts the program as an unprivileged user.
+/// Permissions don't apply to root. If run as root, the test starts the program as an unprivileged user.
 #[test]
 fn missing_permission_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn missing_permission_is_named() {
     fs::set_permissions(&unreadable, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A blob that can't be read because of its permissions doesn't count as damaged.
+/// A blob that is unreadable because of its permissions isn't damaged.
 #[test]
 fn nothing_is_quarantined_because_of_a_missing_permission() {
     let mut disk = Disk::create();
@@ -132,7 +132,7 @@ fn nothing_is_quarantined_because_of_a_missing_permission() {
     );
 }
 
-/// A process must stop writing to a directory that was moved away or now belongs to another process.
+/// A process must stop writing to a directory that was moved away or taken over by another process.
 #[test]
 fn a_moved_removed_or_replaced_directory_is_detected_at_the_next_append() {
     type Removal = fn(&Path, &Path);
@@ -167,7 +167,7 @@ fn a_moved_removed_or_replaced_directory_is_detected_at_the_next_append() {
         for error in refusals {
             assert!(matches!(&error, LogError::Moved { path: named } if *named == path), "{what}: {error}");
         }
-        // `check_location` skips the witness. Only writes check that the witness is in place.
+        // `check_location` skips the witness. Only writes check it.
         let seen = matches!(log.check_location(), Err(LogError::Moved { .. }));
         assert_eq!(seen, what != "without its witness", "{what}");
         if what == "replaced" {

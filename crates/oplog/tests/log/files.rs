@@ -1,6 +1,5 @@
-//! Damage to sled's own files: flipped bits, truncation and garbage. In every case, the log can be opened,
-//! each operation is either unchanged or reported, the damaged bytes are kept, and the log accepts new
-//! events.
+//! Damage to sled's own files: flipped bits, truncation and garbage. In every case, the log opens, each
+//! operation is either unchanged or reported, the damaged bytes are kept, and the log accepts new events.
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +13,12 @@ use crate::kit::{
     test_codecs, waves_passed,
 };
 
-/// Number of operations in the damaged log. Each has as many events as `EVENTS`.
+/// Number of operations in the damaged log, each with `EVENTS` events.
 const OPERATIONS: u128 = 12;
 const EVENTS: u32 = 40;
 
-/// Returns the first events of every operation. Some are large, so that together they take up several of
-/// sled's segments.
+/// Returns the first events of every operation. Some are large, so that together they fill several of sled's
+/// segments.
 fn first_events(count: u32) -> Vec<Event> {
     let of = |wave: u32| match wave % 4 {
         0 => Event::Ended { phase: OperationPhase::Failed, notes: vec!["a long story; ".repeat(200)] },
@@ -36,7 +35,7 @@ fn filled_disk() -> Disk {
         log.append_all(group.collect()).unwrap();
     }
     disk.close();
-    // Waits until sled's threads have released the files.
+    // Wait until sled's threads have released the files.
     drop(crate::kit::open_database(&disk.path()));
     disk
 }
@@ -55,7 +54,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// State of the operations after the damaged log is opened.
+/// State of the operations after opening the damaged log.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     whole: usize,
@@ -101,7 +100,7 @@ fn check_damaged_log(path: &Path, what: &str) -> Outcome {
         assert!(quarantine.join("reason.txt").is_file(), "{what}");
     }
     drop(log);
-    // Opening the log again finds no new damage, but still returns the damage that was reported before.
+    // Reopening finds no new damage, but still returns the damage reported before.
     let log: Log = crate::kit::open_log(path).unwrap_or_else(|error| panic!("{what}, again: {error}"));
     assert_eq!(log.damage(), crate::kit::without_new_damage(&damage), "{what}");
     assert_eq!(log.all_events(operation(99)).unwrap(), waves_passed(1..=1), "{what}");
@@ -211,7 +210,7 @@ fn damage_to_other_database_files_is_handled() {
     assert_eq!(outcome.whole, whole);
 }
 
-/// A garbled witness loses nothing, but is reported.
+/// A garbled witness is reported, but nothing is lost.
 #[test]
 fn a_garbled_witness_is_reported_and_loses_nothing() {
     let mut disk = filled_disk();
@@ -223,8 +222,8 @@ fn a_garbled_witness_is_reported_and_loses_nothing() {
     assert_eq!(disk.reopen().damage(), [], "the new witness file must be valid");
 }
 
-/// A missing witness loses nothing, but is reported, because an older copy of the log could otherwise be
-/// mistaken for the newest.
+/// A missing witness is reported, but nothing is lost. Without the report, an older copy of the log could
+/// pass for the newest.
 #[test]
 fn a_missing_witness_is_reported_and_loses_nothing() {
     let mut disk = Disk::create();
@@ -265,8 +264,8 @@ fn a_missing_witness_of_an_empty_log_is_no_damage() {
     assert_eq!(disk.open().damage(), []);
 }
 
-/// A finished operation must not be resumed from an earlier event, because later operations may have changed
-/// the same objects.
+/// A finished operation must not resume from an earlier event, because later operations may have changed the
+/// same objects.
 #[test]
 fn a_finished_operation_without_its_end_is_quarantined() {
     let mut disk = Disk::create();
@@ -288,8 +287,8 @@ fn a_finished_operation_without_its_end_is_quarantined() {
     assert!(damage_reasons(&damage, 1).iter().any(|reason| reason.contains("it had ended")), "{damage:?}");
 }
 
-/// If all events are present and only the last summary is lost, the damage is reported, and the machine can
-/// write the summary again.
+/// If only the last summary is lost and all events are present, the damage is reported, and the machine can
+/// rewrite the summary.
 #[test]
 fn a_finished_operation_with_an_older_summary_is_reported() {
     let mut disk = Disk::create();

@@ -1,8 +1,8 @@
-//! Logs in earlier formats, which must stay readable forever.
+//! Logs in earlier formats, which must remain readable forever.
 //!
-//! `golden/layout-1` was written in the first format. Each new format gets its own folder: write the folder
-//! once with `TIDEGATE_WRITE_GOLDEN=layout-2 cargo test -p tidegate-oplog --test log golden`, and add it to
-//! `FORMATS`. Existing folders are never rewritten.
+//! `golden/layout-1` was written in the first format. Each new format gets its own folder: write it once with
+//! `TIDEGATE_WRITE_GOLDEN=layout-2 cargo test -p tidegate-oplog --test log golden`, and add it to `FORMATS`.
+//! Never rewrite an existing folder.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn open_golden(path: &Path) -> Log {
     SledLog::open(path, OpenOptions { codecs: all_codecs(), ..kit::open_options() }).unwrap()
 }
 
-/// Writes a finished operation, an open operation, and an operation that was reduced to its summary.
+/// Writes a finished operation, an open one, and one reduced to its summary.
 fn write_operations(log: &Log) {
     let blob = log.put_blob(CONTENT).unwrap();
     let over = Append { summary: finished_summary(1, "shop"), ..append_to_shop(1, 1, waves_passed(1..=3)) };
@@ -86,8 +86,8 @@ fn write_forgotten_operation(log: &Log) {
     assert_eq!(log.compact(&none, kit::NOW).unwrap().forgotten, 1);
 }
 
-/// Writes a stream of another kind that belongs to an ApplicationSet and was taken over, and an open
-/// operation whose oldest events were removed.
+/// Writes a stream of another kind, owned by an ApplicationSet and taken over, and an open operation without
+/// its oldest events.
 fn write_streams(log: &Log) {
     let taken = AppendOf { epoch: Epoch::new(3).unwrap(), ..voyage_append(4, 1, &["Ithaca", "Troy"]) };
     log.append_all(vec![taken]).unwrap();
@@ -176,7 +176,7 @@ fn golden_logs_stay_readable() {
         read_operations(&log);
         read_inventories(&log);
         read_streams(&log);
-        // The operation can be continued.
+        // The operation can continue.
         log.append_all(vec![append_to_shop(3, 4, waves_passed(4..=4))]).unwrap();
         drop(log);
         assert_eq!(open_golden(&path).all_events(operation(3)).unwrap(), waves_passed(1..=4));

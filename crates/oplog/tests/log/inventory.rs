@@ -1,4 +1,4 @@
-//! Completeness of inventories. If operations or files are lost, an inventory may be missing, but never
+//! Completeness of inventories. If operations or files are lost, an inventory may be missing, but is never
 //! incomplete.
 
 use std::fs;
@@ -48,7 +48,7 @@ fn inventory_grows_and_shrinks(mut kept: impl ReopenableLog) {
     log.append_all(vec![append_change(1, 1, InventoryChange::Extend(places(0..1)))]).unwrap();
     assert_eq!(inventory_of(log, "shop"), expected_inventory(0..1, false), "the cluster was not searched");
     log.append_all(vec![append_change(1, 2, InventoryChange::Begin(places(1..3)))]).unwrap();
-    // One group contains several changes to two applications' inventories.
+    // One group with several changes to the inventories of two applications.
     let begin = InventoryChange::Begin(places(7..9));
     let other = Append { summary: operation_summary(2, "bank"), ..append_change_of("bank", 2, 1, begin) };
     let group = vec![
@@ -61,7 +61,7 @@ fn inventory_grows_and_shrinks(mut kept: impl ReopenableLog) {
     assert_eq!(inventory_of(log, "shop"), expected_inventory(1..5, true));
     assert_eq!(inventory_of(log, "bank"), expected_inventory(7..9, true));
     assert_eq!(log.inventory("elsewhere", "shop").unwrap(), None);
-    // A very large inventory is stored in a blob.
+    // A large inventory is stored in a blob.
     log.append_all(vec![append_change(1, 5, InventoryChange::Extend(places(5..5_000)))]).unwrap();
     assert_eq!(inventory_of(kept.reopen(), "shop"), expected_inventory(1..5_000, true));
 }
@@ -134,7 +134,7 @@ fn an_inventory_without_its_blob_is_unknown() {
     assert_eq!(inventory_of(disk.reopen(), "shop"), None, "after reopening the log");
 }
 
-/// A salvage searches files for rows and may find outdated rows, so it doesn't restore inventories.
+/// A salvage searches files for rows and may find outdated ones, so it doesn't restore inventories.
 #[test]
 fn a_salvaged_database_has_no_inventories() {
     let mut disk = Disk::create();

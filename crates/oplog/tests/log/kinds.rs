@@ -33,7 +33,7 @@ pub fn sailed_to(to: &str) -> VoyageEvent {
     VoyageEvent::Sailed { to: to.to_owned() }
 }
 
-/// Returns events of a voyage, which belongs to an ApplicationSet but not to an application.
+/// Returns an append to a voyage, which belongs to an ApplicationSet but not to an application.
 pub fn voyage_append(number: u128, first_sequence: u64, ports: &[&str]) -> AppendOf<VoyageEvent> {
     let summary = Summary {
         application: None,
@@ -46,7 +46,7 @@ pub fn voyage_append(number: u128, first_sequence: u64, ports: &[&str]) -> Appen
     AppendOf::new(operation(number), first_sequence, events, summary)
 }
 
-/// Store that a test can open with different sets of known kinds.
+/// Store that tests can open with different sets of known kinds.
 trait OpenWithCodecs: ReopenableLog<Log: Store> {
     fn open_with_codecs(&mut self, codecs: Codecs) -> &Self::Log;
 }
@@ -148,7 +148,7 @@ fn on_disk_an_unknown_kind_is_kept_and_named() {
     an_unknown_kind_is_kept_and_named(Disk::create());
 }
 
-/// Only a program that knows the kind can repair or quarantine this damage.
+/// Only programs that know the kind can repair or quarantine this damage.
 #[test]
 fn damage_of_an_unknown_kind_is_reported_once_and_left_in_place() {
     let mut disk = Disk::create();
@@ -173,7 +173,7 @@ fn damage_of_an_unknown_kind_is_reported_once_and_left_in_place() {
     disk.tamper(|db| assert!(db.get(&key).unwrap().is_some(), "the damaged row must not be removed"));
 }
 
-/// Only the writer with the highest epoch so far can write to a stream.
+/// Only the writer with the highest epoch can write to a stream.
 fn only_the_latest_epoch_can_write(mut kept: impl ReopenableLog) {
     let log = kept.open();
     let with = |epoch: u64, first| Append {
@@ -244,8 +244,7 @@ fn the_process_that_took_a_stream_over_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In any sequence of epochs, an epoch is accepted if and only if it isn't lower than any epoch accepted
-    /// before.
+    /// In any sequence of epochs, an epoch is accepted if and only if no higher epoch was accepted before.
     #[test]
     fn an_outdated_epoch_never_writes_again(
         epochs in prop::collection::vec((1_u64..6, any::<bool>()), 1..30)

@@ -11,7 +11,7 @@ use tidegate_oplog::{
 };
 use uuid::Uuid;
 
-/// Event of the test machine. The golden logs contain its format: variants may be added but never changed.
+/// Event of the test machine. The golden logs contain this format: variants may be added but never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     Began { name: String, at: Timestamp },
@@ -68,7 +68,7 @@ pub type Memory = MemoryLog;
 pub type Append = AppendOf<Event>;
 pub type OperationSummary = Summary<Details>;
 
-/// Current time in the tests, after all operations have ended.
+/// Current time in the tests, after the end of all operations.
 pub const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
 /// Test helpers for a log.
@@ -81,7 +81,7 @@ pub trait LogHelpers: OperationLog {
         })
     }
 
-    /// Compacts with the given history and otherwise the default retention.
+    /// Compacts with this history and otherwise the default retention.
     fn compact_to_history(&self, history: usize) -> Result<CompactionResult, LogError> {
         self.compact(&Retention::with_history(history), NOW)
     }
@@ -136,22 +136,20 @@ pub fn finished_summary(number: u128, application: &str) -> OperationSummary {
     line
 }
 
-/// Returns the expected listing entry of an open operation.
 pub fn open_listing(number: u128, application: &str) -> (StreamId, OperationSummary) {
     (operation(number), operation_summary(number, application))
 }
 
-/// Returns the expected listing entry of a finished operation.
 pub fn ended_listing(number: u128, application: &str) -> (StreamId, OperationSummary) {
     (operation(number), finished_summary(number, application))
 }
 
-/// Returns an append of events to an operation of the application `shop`.
+/// Returns an append to an operation of the application `shop`.
 pub fn append_to_shop(number: u128, first_sequence: u64, events: Vec<Event>) -> Append {
     Append::new(operation(number), first_sequence, events, operation_summary(number, "shop"))
 }
 
-/// Log that can be closed and opened again, with any storage.
+/// Log that can be closed and reopened, in any storage.
 pub trait ReopenableLog {
     type Log: Store;
     fn create() -> Self;
@@ -209,12 +207,12 @@ impl Disk {
         self.log = None;
     }
 
-    /// Replaces the log with one that was opened differently.
+    /// Replaces the log with one opened differently.
     pub fn replace_log(&mut self, log: Log) -> &Log {
         self.log.insert(log)
     }
 
-    /// Runs `tamper` on the database tree while the log is closed.
+    /// Runs `tamper` on the database tree with the log closed.
     pub fn tamper(&mut self, tamper: impl FnOnce(&sled::Db)) {
         self.close();
         let db = open_database(&self.path());
@@ -236,13 +234,13 @@ pub fn test_holder() -> Holder {
     }
 }
 
-/// Returns the damage that a later opening reports. Damage to the witness is reported only once.
+/// Returns the damage that a later open reports. Damage to the witness is reported only once.
 pub fn without_new_damage(damage: &[Damage]) -> Vec<Damage> {
     let lasting = damage.iter().filter(|damage| !is_witness_damage(damage));
     lasting.map(|damage| Damage { is_new: false, ..damage.clone() }).collect()
 }
 
-/// Returns true if the damage concerns the witness.
+/// Returns true for damage to the witness.
 pub fn is_witness_damage(damage: &Damage) -> bool {
     damage.stream.is_none() && damage.reason.contains("the witness file")
 }
@@ -260,7 +258,7 @@ pub fn open_log(path: &Path) -> Result<Log, LogError> {
     SledLog::open(path, open_options())
 }
 
-/// Opens a log's database tree directly. Waits for the threads of a log that was just closed.
+/// Opens a log's database tree directly. Waits for the threads of a log just closed.
 pub fn open_database(path: &Path) -> sled::Db {
     for _ in 0..500 {
         match sled::Config::new().path(path.join("log")).cache_capacity(1 << 20).open() {

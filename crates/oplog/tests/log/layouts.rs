@@ -1,5 +1,5 @@
-//! Layouts of rows and of the records in them. Earlier layouts are read and continued. Logs with unknown
-//! layouts are rejected, and their files stay unchanged.
+//! Layouts of rows and their records. Earlier layouts are read and continued. Logs with unknown layouts are
+//! rejected unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ fn read_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Returns the names of the files that specify a layout.
+/// Returns the names of the layout files.
 fn layout_files(disk: &Disk) -> Vec<String> {
     let entries = fs::read_dir(disk.path().join("log")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -47,7 +47,7 @@ fn closed_disk() -> Disk {
     disk
 }
 
-/// Tries to open a log for writing and for reading, checks that nothing changes, and returns the errors.
+/// Tries to open a log for writing and for reading, and returns the errors. Checks that nothing changes.
 fn open_errors(disk: &Disk) -> [LogError; 2] {
     let before = read_files(&disk.path());
     let errors = [
@@ -101,7 +101,7 @@ fn an_earlier_log_is_marked_only_when_it_is_written_to() {
     assert!(disk.path().join("log/layout-1").exists());
 }
 
-/// Events of a newer program in which the fields of one event have changed, so that kind 2 has become kind 4.
+/// Events of a newer program that has changed the fields of one event, so that kind 2 became kind 4.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum ChangedEvent {
     Began { name: String, at: Timestamp },

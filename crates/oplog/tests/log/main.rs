@@ -1,4 +1,4 @@
-//! Tests of the log through its public API, all in a single program that is built and linked only once.
+//! Tests of the log through its public API, in a single program to build and link only once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, missing_docs, reason = "tests may panic")]

@@ -1,5 +1,5 @@
-//! Guarantees that require a real process to test: acknowledged groups are on disk, and survive when the
-//! process is killed.
+//! Guarantees that take a real process to test: acknowledged groups are on disk, and survive when the process
+//! is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +14,13 @@ use crate::child::{
 use crate::kit::prelude::*;
 use crate::kit::{self, Event, operation};
 
-/// Checks that all acknowledged groups are present, and that the group after them is either complete or
-/// absent.
+/// Checks that all acknowledged groups are present, and that the next group is either complete or absent.
 fn check_acknowledged(directory: &Path, acknowledged: u64, padding: usize) -> u64 {
     check_acknowledged_from(directory, acknowledged, padding, 1)
 }
 
-/// Performs the checks of [`check_acknowledged`] for operations whose events before `kept_from` may have been
-/// removed.
+/// Like [`check_acknowledged`], but for operations that may have lost their events before `kept_from` to a
+/// compaction.
 fn check_acknowledged_from(directory: &Path, acknowledged: u64, padding: usize, kept_from: u64) -> u64 {
     let log = kit::open_log(directory).unwrap();
     assert_eq!(log.damage(), [], "a crash must not cause damage");
@@ -52,8 +51,8 @@ fn no_acknowledged_group_is_lost_when_the_process_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
     let mut last = 0;
-    // Numbers of acknowledgments to wait for. The point within the next group at which the process is killed
-    // depends on the machine.
+    // Number of acknowledgments to wait for. The kill then hits the next group at a point that depends on the
+    // machine.
     for acks in [0, 1, 2, 3, 5, 8, 13, 0, 21, 1, 4, 30, 2, 6, 0, 9, 26, 3, 1, 17, 7, 11, 0, 5, 2] {
         let acknowledged = kill_after("append", &directory, acks).unwrap_or(last);
         last = check_acknowledged(&directory, acknowledged, PADDING);
@@ -77,14 +76,14 @@ fn nothing_is_lost_when_the_process_is_killed_during_a_compaction() {
         );
         let log = kit::open_log(&directory).unwrap();
         let kept = log.events_as::<Event>(operation(1)).map_or(0, |history| history.events.len());
-        // The kept events are those that the newest snapshot doesn't cover, and those since the interrupted
+        // The kept events are those not covered by the newest snapshot, and those since the interrupted
         // compaction.
         assert!(kept <= 20, "{kept} events of {last} are kept");
     }
     assert!(last > 80);
 }
 
-/// Parses strace's output into pairs of a thread and a system call with its result.
+/// Parses strace's output into threads, and system calls with their results.
 fn parse_calls(trace: &str) -> Vec<(u32, String)> {
     let mut started: BTreeMap<u32, String> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -124,8 +123,8 @@ fn every_acknowledged_group_was_synced_to_the_disk_first() {
 
     let db = "/state/log/db>";
     let (mut acknowledged, mut synced_blobs) = (0, 0);
-    // Each group requires three steps before its acknowledgment: sled writes its file, the file is synced,
-    // and the witness is written.
+    // Each acknowledgment takes three steps: sled writes its file, the file is synced, and the witness is
+    // written.
     let (mut written, mut synced, mut witnessed) = (false, false, false);
     for (_, call) in parse_calls(&fs::read_to_string(&report).unwrap()) {
         let succeeded = !call.contains("= -1");
@@ -152,12 +151,12 @@ fn every_acknowledged_group_was_synced_to_the_disk_first() {
     assert_eq!(synced_blobs, 20 / LARGE_INTERVAL, "the operations share one blob per large event");
 }
 
-/// A file size limit simulates a full disk, because the same system calls fail.
+/// A file size limit simulates a full disk: the same system calls fail.
 #[test]
 fn a_file_size_limit_poisons_the_log_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
-    // Blocks of 512 bytes. The limit is 1.2 MiB, between two and three of sled's segments.
+    // In blocks of 512 bytes. The limit is 1.2 MiB, between two and three of sled's segments.
     let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 2400; exec \"$0\" \"$@\""];
     let said = output_lines(command("fill", &directory, &limited));
     let acknowledged =
@@ -170,7 +169,7 @@ fn a_file_size_limit_poisons_the_log_and_loses_nothing() {
     check_acknowledged(&directory, acknowledged, 5_000);
 }
 
-/// Runs a task in its own mount namespace, if the system allows it.
+/// Runs a task in its own mount namespace if the system allows it.
 fn run_on_small_disk(task: &str, after_mounting: &str) -> Option<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let script = format!(

@@ -1,5 +1,5 @@
-//! Random histories of a log, compared step by step with a model that is too simple to be wrong. The tests
-//! cover both implementations.
+//! Random histories of a log, compared step by step with a model that is too simple to be wrong. They run on
+//! both implementations.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const APPLICATIONS: [&str; 2] = ["shop", "bank"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Appends events to some operations in one group, each with or without a snapshot, finished or not.
+    /// Appends events to some operations in one group, with or without a snapshot, finished or not.
     Append(Vec<(Index, u8, bool, bool)>),
     /// Appends a group that must be rejected as a whole.
     Gap(Index, u64),
@@ -64,7 +64,7 @@ fn count_events(events: &[Event]) -> u64 {
 }
 
 impl Model {
-    /// Appends to the model, and returns the append for the log.
+    /// Applies an append to the model, and returns it for the log.
     fn append(&mut self, number: u128, events: u8, snapshot: bool, end: bool) -> Append {
         let kept = self.0.entry(number).or_default();
         let first = count_events(&kept.events) + 1;
@@ -165,7 +165,7 @@ fn run_steps<K: ReopenableLog>(steps: &[Step]) {
                 let (history, summaries, open_events) = (*history, *summaries, *open_events);
                 let keep = Retention { history, summaries, open_events, ..Retention::default() };
                 let done = kept.open().compact(&keep, NOW).unwrap();
-                // Each log decides on its own where to store large events.
+                // Each log decides for itself where to store large events.
                 assert_eq!(
                     CompactionResult { blobs: 0, ..done },
                     model.compact(history, summaries, open_events)

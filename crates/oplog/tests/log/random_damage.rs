@@ -1,9 +1,9 @@
-//! Random damage to state directories, in every kind of file. After any damage to one file or folder, opening
+//! Random damage to state directories, in every kind of file. After damage to a file or folder, opening
 //! returns a log, or an error that describes the problem. Each operation is either unchanged or reported as
 //! lost. Finished operations are not resumed, and unfinished operations don't count as finished.
 //!
-//! A failing trial prints its seed, and `TIDEGATE_DAMAGE_SEED=N` repeats that trial. `TIDEGATE_DAMAGE_TRIALS`
-//! sets the number of trials.
+//! A failing trial prints its seed, and `TIDEGATE_DAMAGE_SEED=N` repeats it. `TIDEGATE_DAMAGE_TRIALS` sets
+//! the number of trials.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -25,11 +25,11 @@ use crate::kit::{
 /// Number of trials in the quick form of the test. `TIDEGATE_LONG_TESTS=1` selects the long form.
 const TRIALS: u64 = 60;
 const TRIALS_LONG: u64 = 300;
-/// Maximum time for opening a log before it counts as hanging, even on a slow machine.
+/// Time after which opening a log counts as hanging, even on a slow machine.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(300);
 const OPERATIONS: u128 = 6;
 
-/// Small random number generator. Its sequence depends only on the seed.
+/// Small random number generator, determined by its seed.
 struct Random(u64);
 
 impl Random {
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// State directory, and an earlier copy of it.
+/// State directory, with an earlier copy.
 struct Template {
     disk: Disk,
     earlier: PathBuf,
@@ -63,7 +63,7 @@ fn event(number: u128, sequence: u32) -> Event {
     Event::Ended { phase: tidegate_model::OperationPhase::Failed, notes }
 }
 
-/// Creates finished operations, one of them with all kinds of data, and unfinished operations.
+/// Creates finished operations, one with all kinds of data, and unfinished operations.
 fn create_template() -> Template {
     let mut disk = Disk::create();
     let mut expected = BTreeMap::new();
@@ -114,7 +114,7 @@ fn list_files(folder: &Path) -> Vec<PathBuf> {
 /// Damages one file, and returns a description of the damage.
 fn damage_file(state: &Path, template: &Template, dice: &mut Random) -> String {
     let all = list_files(state);
-    // Each kind of file is chosen equally often, although there are many blobs but only one database.
+    // Choose each kind of file equally often, although there are many blobs but only one database.
     let mut kinds: BTreeMap<String, Vec<&PathBuf>> = BTreeMap::new();
     for file in &all {
         let kind = file.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
@@ -177,8 +177,7 @@ fn damage_file(state: &Path, template: &Template, dice: &mut Random) -> String {
     format!("{}: {what}", name.display())
 }
 
-/// Returns true for errors that reject the whole directory without changing it. Such an error contains a
-/// path.
+/// Returns true for errors that reject the whole directory unchanged. They contain a path.
 fn is_expected_refusal(error: &LogError) -> bool {
     matches!(
         error,
@@ -237,7 +236,6 @@ fn check_damaged_log(state: &Path, template: &Template, what: &str) {
     assert!(log.damage().iter().all(|damage| !damage.is_new), "{what}: new damage at the second opening");
 }
 
-/// Returns true if there is a damage report about the stream.
 fn is_reported(damage: &[Damage], id: StreamId) -> bool {
     damage.iter().any(|damage| damage.stream == Some(id))
 }

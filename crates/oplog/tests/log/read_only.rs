@@ -1,5 +1,4 @@
-//! Reading a log without writing to its directory. This must work for read-only directories and for
-//! directories that another process is using.
+//! Reading a log without writing to its directory, which may be read-only or in use by another process.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -24,7 +23,7 @@ fn open_read_only(path: &Path) -> Result<Log, LogError> {
     Log::open_read_only(path, Some(LogKey::new(&[7; 32])), test_codecs())
 }
 
-/// Returns every file below a folder, with its content and modification time.
+/// Returns all files below a folder, with their content and modification time.
 fn read_files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, i64, i64)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -46,7 +45,7 @@ fn large_event() -> Event {
     event(LARGE_INTERVAL, PADDING)
 }
 
-/// Operation 1 has small events, and operation 2 has a large one.
+/// Creates operation 1 with small events, and operation 2 with a large one.
 fn filled_disk() -> Disk {
     let mut disk = Disk::create();
     let log = disk.open();
@@ -112,12 +111,12 @@ fn damage_is_reported_and_left_in_place() {
     assert_eq!(read_files(&disk.path()), before);
     let found = disk.open().damage();
     assert!(found[0].is_new && found[0].quarantine.is_some(), "{found:?}");
-    // A reader also reports the streams that a writer has quarantined.
+    // Readers also report the streams that a writer has quarantined.
     let told = open_read_only(&disk.path()).unwrap().damage();
     assert!(!told[0].is_new && told[0].quarantine == found[0].quarantine, "{told:?}");
 }
 
-/// A process that writes in bursts and compacts occasionally isn't disturbed by readers.
+/// Readers don't disturb a process that writes in bursts and compacts occasionally.
 #[test]
 fn a_log_in_use_is_read_consistently() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,8 +140,7 @@ fn a_log_in_use_is_read_consistently() {
     worker.wait_for_end();
 }
 
-/// Permissions don't apply to root. If run as root, the test therefore starts the reader as an unprivileged
-/// user.
+/// Permissions don't apply to root. If run as root, the test starts the reader as an unprivileged user.
 #[test]
 fn another_user_reads_everything_that_needs_no_key() {
     let mut disk = filled_disk();
@@ -173,7 +171,7 @@ fn another_user_reads_everything_that_needs_no_key() {
     told("2: KeyUnreadable");
     told("3: 2 facts");
     assert_eq!(read_files(&path), before);
-    // If the user may not read the database either, the error contains its path.
+    // If the user can't read the database either, the error contains its path.
     fs::set_permissions(path.join("log/db"), Permissions::from_mode(0o000)).unwrap();
     let refused = said();
     assert!(refused.iter().any(|line| line.starts_with("refused PermissionDenied")), "{refused:?}");

@@ -1,4 +1,4 @@
-//! All copies of sealed content on disk are ciphertext, and opening a log with a wrong key loses nothing.
+//! All copies of sealed content on disk are ciphertext, and opening a log with the wrong key loses nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub fn list_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Checks that no file in the state directory contains the secret, or half of it, which compression could
-/// leave as clear text.
+/// leave as plaintext.
 fn assert_secret_hidden(folder: &Path) {
     let (start, end) = SECRET.split_at(8);
     for path in list_files(folder) {
@@ -35,7 +35,7 @@ fn assert_secret_hidden(folder: &Path) {
     }
 }
 
-/// Writes an operation with a large record and a manifest, both of which contain the secret.
+/// Writes an operation with a large record and a manifest, both containing the secret.
 fn write_secret_operation(log: &Log) {
     let manifests = log.put_blob(format!("password: {SECRET}").as_bytes()).unwrap();
     let large = Event::Began { name: SECRET.repeat(1000), at: kit::operation_summary(1, "shop").started_at };
@@ -96,7 +96,7 @@ fn with_another_key_nothing_is_read_written_or_quarantined() {
     assert!(matches!(error, LogError::KeyMissing { .. }), "{error}");
     assert_eq!(list_files(disk.folder.path()), before);
 
-    // The check also works if the fingerprint isn't recorded, because the blobs contain it.
+    // The check also works without a recorded fingerprint, because the blobs contain it.
     fs::remove_file(disk.path().join("key-id")).unwrap();
     let other =
         OpenOptions { holder: test_holder(), key: Some(LogKey::new(&[9; 32])), codecs: test_codecs() };

@@ -31,9 +31,9 @@ const BUILT_IN_GROUPS: [&str; 21] = [
     "storage.k8s.io",
 ];
 
-/// Fields of built-in kinds that the server doesn't store if they are zero, false or empty. In any other
-/// field, such a value may not mean the same as an absent field: `automountServiceAccountToken: false`, for
-/// example, is not the default.
+/// Fields of built-in kinds that the server doesn't store if they are zero, false or empty. Elsewhere, a zero
+/// value can differ from an absent field: `automountServiceAccountToken: false`, for example, isn't the
+/// default.
 const ZERO_IS_ABSENT: [&str; 13] = [
     "hostIPC",
     "hostNetwork",
@@ -67,7 +67,7 @@ const QUANTITY_FIELDS: [&str; 13] = [
     "sizeLimit",
 ];
 
-/// Lists whose items are identified by these keys. Other managers may add items to them.
+/// Lists with items identified by these keys. Other managers may add items.
 const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("containers", &["name"]),
     ("env", &["name"]),
@@ -81,8 +81,7 @@ const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("volumes", &["name"]),
     ("webhooks", &["name"]),
 ];
-/// Lists in Argo CD Applications whose items are identified by these keys. Each list is still compared as a
-/// whole.
+/// Lists in Argo CD Applications with items identified by these keys. Each list is still compared as a whole.
 const APPLICATION_LISTS: [(&str, &[&str]); 8] = [
     ("env", &["name"]),
     ("extVars", &["name"]),

@@ -23,8 +23,8 @@ fn managed_field_trees(
     entries.filter(move |entry| is_meant(entry)).filter_map(managed_fields)
 }
 
-/// Splits the fields that a manager wrote with updates into those that Tidegate takes over and those that the
-/// manager keeps.
+/// Splits the fields of a manager's updates into those that Tidegate takes over and those that the manager
+/// keeps.
 fn split_update_fields(live: &Object, manager: &str) -> Vec<FieldHandover> {
     managed_field_trees(live, |entry| is_entry_of(entry, manager, "Update"))
         .map(|tree| FieldHandover::split(live, manager, &tree))
@@ -48,7 +48,7 @@ enum ManifestOrigin {
 }
 
 impl TakenOverPart {
-    /// Returns true if it is known which fields came from a manifest.
+    /// Returns true if the origin of every field is known.
     pub fn is_exact(&self) -> bool {
         !matches!(self.origin, ManifestOrigin::Unknown)
     }
@@ -112,9 +112,8 @@ fn own_field_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Va
     managed_field_trees(live, |entry| is_entry_of(entry, annotations::FIELD_MANAGER, "Apply"))
 }
 
-/// Returns the paths of the fields in `value` that only these managers own, and that Tidegate's apply
-/// therefore removes after the takeover. Fields that the managers keep, and fields that didn't come from a
-/// manifest, are left out.
+/// Returns the paths in `value` that only these managers own. After the takeover, Tidegate's apply removes
+/// these fields. Excludes fields that the managers keep or that didn't come from a manifest.
 pub(super) fn exclusive_fields(managers: &[String], predicted: &Object, value: &Value) -> Vec<Path> {
     let is_taken = |entry: &Value| managers.iter().any(|manager| can_be_taken_over(entry, manager));
     let others: Vec<_> = managed_field_trees(predicted, |entry| !is_taken(entry)).collect();
@@ -162,8 +161,8 @@ fn find_in_last_applied<'v>(name: &str, noted: Option<&'v Value>) -> Option<Opti
     }
 }
 
-/// Returns the paths in the live object that are gone from the target. Only fields written by Tidegate, or by
-/// a manager whose fields Tidegate takes over, are considered.
+/// Returns the live paths that are gone from the target. Considers only fields written by Tidegate, or by a
+/// manager that it takes over from.
 pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
     let mut walk = DroppedFields { path: Path::default(), found: Vec::new() };
     let is_spec = |(name, _): &(&String, &Value)| name.as_str() != "f:status";

@@ -8,7 +8,7 @@ use super::path::{Path, Step, remove_all};
 use super::walk::{ValueDifference, Walk};
 use super::{Comparer, mask, normalize};
 
-/// Field whose value has changed.
+/// Changed field of a live object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveFieldChange {
     /// JSON pointer; empty if unknown.
@@ -74,7 +74,7 @@ impl Comparer {
     }
 }
 
-/// Returns true if a manifest has the field at a path, or a value around it that is owned as a whole.
+/// Returns true if a manifest has the field at a path, or an enclosing value that is owned as a whole.
 fn contains_place(rules: &ComparisonRules<'_>, wanted: &Value, path: &Path, side: &Value) -> bool {
     let (mut at, mut there) = (wanted, Some(side));
     let mut list = "";

@@ -18,8 +18,8 @@ use super::walk::{ValueDifference, Walk};
 use super::{Comparer, Difference, field_ownership, mask, masked_difference, normalize};
 
 impl Comparer {
-    /// Returns true if only the server can tell its own fields from those that Tidegate wrote and the
-    /// manifest no longer has.
+    /// Returns true if only the server can tell its own fields from Tidegate's fields that were removed from
+    /// the manifest.
     pub fn needs_server_prediction(&self, target: &Object, live: &Object) -> bool {
         let wanted = normalize::normalize_target(target);
         !fields_beyond_target(
@@ -67,8 +67,7 @@ impl Comparer {
     }
 }
 
-/// Returns the paths in a live object that aren't in the target and were written by Tidegate, or attributed
-/// to it by the server.
+/// Returns the live paths beyond the target that Tidegate wrote, or that the server attributes to it.
 fn fields_beyond_target(
     rules: &ComparisonRules<'_>,
     wanted: &Value,

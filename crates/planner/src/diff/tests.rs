@@ -228,8 +228,8 @@ fn items_with_the_same_keys_are_compared_in_their_order() {
     }
 }
 
-/// An apply takes over the fields from kubectl's client-side apply. Fields that are no longer in the manifest
-/// are therefore removed.
+/// An apply takes over the fields of kubectl's client-side apply, so it removes those that are gone from the
+/// manifest.
 #[test]
 fn unwanted_fields_that_are_taken_over_are_removed() {
     let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
@@ -277,8 +277,8 @@ fn unwanted_fields_that_are_taken_over_are_removed() {
     );
 }
 
-/// Fields that the service writes to an Application are never taken over, so they aren't differences,
-/// regardless of who owns them.
+/// Fields that the service writes to an Application are never taken over, so they are never differences,
+/// whatever their owner.
 #[test]
 fn fields_that_the_service_writes_are_not_a_difference() {
     let post_delete = "post-delete-finalizer.argocd.argoproj.io";

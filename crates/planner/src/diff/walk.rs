@@ -3,7 +3,7 @@ use serde_json::{Map, Value};
 use super::compare::{ComparisonRules, is_same_item};
 use super::path::{Path, Step};
 
-/// A path at which two values differ, with both values.
+/// Difference between two values at a path.
 #[derive(Debug)]
 pub(super) struct ValueDifference<'v> {
     /// Path in the target or, for a removed field, in the live object.
@@ -33,7 +33,7 @@ impl<'t, 'v> Walk<'t, 'v> {
         Self { rules, path: Vec::new(), differences: Vec::new() }
     }
 
-    /// Returns the differences in the order in which they were recorded.
+    /// Returns the differences in the order they were recorded.
     pub fn into_differences(self) -> Vec<ValueDifference<'v>> {
         self.differences
     }

@@ -96,7 +96,7 @@ fn add_target(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: 
     }
 }
 
-/// Returns the object at a line of a document, if there is a recognizable one.
+/// Describes the object at a line of a document, if recognizable.
 pub(super) fn object_at_line(node: &Node, line: u64) -> Option<String> {
     if !is_list(node) {
         return object_label(node);

@@ -332,8 +332,8 @@ fn server_managed_fields_are_removed() {
     assert!(planned.manifests[0].annotation("tidegate.dev/operation-id").is_none());
 }
 
-/// Tidegate takes over fields that kubectl's client-side apply wrote, unless the options say otherwise.
-/// Tidegate always takes over fields that it wrote itself by updates.
+/// Tidegate takes over fields that kubectl's client-side apply wrote, unless the options say otherwise. It
+/// always takes over the fields of its own updates.
 #[test]
 fn fields_of_client_side_apply_are_taken_over() {
     let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {"f:data": {}}});
@@ -401,8 +401,7 @@ fn fields_of_argo_cd_are_taken_over() {
             // Migration concerns only client-side apply.
             (entry("Update", ""), &[ours, (NOTE, "{}")], None, off, false),
             (entry("Apply", ""), &[ours], None, off, true),
-            // The object belongs to another application or installation, is a copy, or doesn't have a
-            // tracking mark.
+            // The object belongs to another application or installation, is a copy, or has no tracking mark.
             (entry("Apply", ""), &[(ID, "other:/ConfigMap:shop/a")], None, None, false),
             (entry("Apply", ""), &[(ID, "app:/ConfigMap:shop/b")], None, None, false),
             (entry("Apply", ""), &[ours, ("argocd.argoproj.io/installation-id", "x")], None, None, false),

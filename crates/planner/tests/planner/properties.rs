@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn a_deletion_goes_in_the_reverse_of_the_sync(case in any_case()) {
         let mut case = case;
-        // The same objects as they are in the cluster after a sync.
+        // The same objects, as stored after a sync.
         case.live.retain(|object| hook_of(object).is_none());
         for (number, object) in case.live.iter_mut().enumerate() {
             object.metadata_mut().insert("uid".to_owned(), format!("uid-{number}").into());

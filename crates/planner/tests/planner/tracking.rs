@@ -12,7 +12,7 @@ use crate::support::{Case, case, crd, manifest_text, manifest_texts};
 
 const METHODS: [TrackingMethod; 3] = [Annotation, AnnotationAndLabel, Label];
 
-/// Returns the plan's manifests as they are in the cluster after Tidegate has applied them.
+/// Returns the plan's manifests as stored in the cluster after an apply.
 fn manifests_after_apply(case: &Case) -> Vec<Object> {
     let mut objects = case.plan().manifests;
     for object in &mut objects {

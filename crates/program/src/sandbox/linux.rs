@@ -1,4 +1,4 @@
-//! Sandbox on Linux, which uses Landlock for files and seccomp for the network.
+//! Sandbox on Linux: Landlock for files and seccomp for the network.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -16,7 +16,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::{RunError, Sandbox, not_started_error};
 
-/// Programs, libraries and time zones that any program may need. They don't contain secrets.
+/// Programs, libraries and time zones that any program may need. They contain no secrets.
 const SYSTEM_PATHS: [&str; 15] = [
     "/bin",
     "/lib",
@@ -29,7 +29,7 @@ const SYSTEM_PATHS: [&str; 15] = [
     "/nix/store",
     "/gnu/store",
     "/etc/ld.so.cache",
-    // A program that cannot find its time zone silently uses a different one.
+    // A program that can't find its time zone silently uses a different one.
     "/usr/share/zoneinfo",
     "/usr/share/lib/zoneinfo",
     "/usr/lib/locale/TZ",
@@ -37,15 +37,15 @@ const SYSTEM_PATHS: [&str; 15] = [
 ];
 /// Devices that discard writes or provide random bytes.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/random", "/dev/urandom"];
-/// Landlock version. Older kernels ignore the rights that they do not support.
+/// Landlock version. Older kernels ignore unsupported rights.
 const LANDLOCK_ABI: ABI = ABI::V6;
 /// System calls that create a socket, directly or through io_uring.
 const SOCKET_CALLS: [libc::c_long; 2] = [libc::SYS_socket, libc::SYS_io_uring_setup];
 
-/// Returns true if the kernel restricts file access to the sandbox, that is, if Landlock is available (Linux
-/// 5.13 and later) and enabled.
+/// Returns true if the kernel restricts file access to the sandbox: Landlock is available (Linux 5.13 and
+/// later) and enabled.
 pub fn confines_files() -> bool {
-    // Use a separate thread, because the restriction cannot be lifted.
+    // Use a separate thread, because the restriction is permanent.
     let probe = || matches!(restrict_files(&Sandbox::default()), Ok(true));
     thread::scope(|scope| scope.spawn(probe).join()).unwrap_or(false)
 }
@@ -74,7 +74,7 @@ fn not_confined_error(error: &impl Display) -> RunError {
 }
 
 /// Sets a kernel limit on CPU time, so that the program ends even if its supervisor is killed. Ignores
-/// errors, because the program may have exited already.
+/// errors, because the program may already have exited.
 fn limit_processor(child: &Child, limit: Duration) {
     if limit.is_zero() {
         return;
@@ -84,10 +84,10 @@ fn limit_processor(child: &Child, limit: Duration) {
         prlimit(Some(Pid::from_child(child)), Resource::Cpu, Rlimit { current: seconds, maximum: seconds });
 }
 
-/// Restricts the current thread to the sandbox. Returns false if the kernel does not support this.
+/// Restricts the current thread to the sandbox. Returns false if the kernel doesn't support this.
 fn restrict_files(sandbox: &Sandbox) -> Result<bool, RulesetError> {
     let (read_access, full_access) = (AccessFs::from_read(LANDLOCK_ABI), AccessFs::from_all(LANDLOCK_ABI));
-    // Skip paths that do not exist, because they need no rule.
+    // Skip nonexistent paths, which need no rule.
     let restricted = Ruleset::default()
         .handle_access(full_access)?
         .scope(Scope::from_all(LANDLOCK_ABI))?

@@ -15,8 +15,8 @@ use crate::problem::Problem;
 const MESSAGE_CHARACTERS_MAX: usize = 200;
 
 impl Conversation<'_> {
-    /// Returns the response if it is successful. Otherwise, returns a problem. `asked` describes the request,
-    /// for example `GET /orgs/shop/repos`.
+    /// Returns the response if it is successful, or else a problem. `asked` describes the request, such as
+    /// `GET /orgs/shop/repos`.
     pub(super) async fn check_response(
         &self,
         answer: Response<Incoming>,
@@ -71,7 +71,7 @@ impl Conversation<'_> {
 
     pub(super) fn wait_problem(&self, what: &str, wait: Option<Duration>) -> Problem {
         match wait {
-            // The duration is rounded up to whole seconds.
+            // Round up to whole seconds.
             Some(wait) => {
                 self.problem(format!("{what}; try again in {} s", wait.as_secs().saturating_add(1)))
             }
@@ -80,8 +80,7 @@ impl Conversation<'_> {
     }
 }
 
-/// Returns the message in the body of an error response, if the format is known. The message is a single
-/// line, and long messages are truncated.
+/// Returns the message in an error response of a known format, as a single line. Long messages are truncated.
 pub(super) fn extract_message(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let text = |path: &str| body.pointer(path).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Lists that consist of several pages.
+//! Lists spread over several pages.
 //!
 //! Only the query of the next page's URL is used; the rest comes from the first page's URL. The server may
 //! not be reachable under the URL it reports, and credentials must never go to another host.
@@ -60,7 +60,7 @@ impl Conversation<'_> {
     }
 }
 
-/// Returns the query of the next page, according to the `Link` header.
+/// Returns the query of the next page from the `Link` header.
 fn next_page_query(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     let mut next = links.flat_map(|links| links.split(',')).filter_map(|link| {

@@ -89,7 +89,7 @@ struct Commit {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {
-    /// Unique name, which usually is an email address.
+    /// Unique name, usually an email address.
     #[serde(default)]
     unique_name: String,
 }
@@ -172,15 +172,13 @@ impl RepositoryHost for Azure<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
         let path = project_path(&self.organization, &self.project)?;
         let found: List<RepositoryRow> = self.conversation.get(&path, API_VERSION_QUERY).await?;
-        // Skip disabled repositories, which cannot be read, and empty repositories, which have no default
-        // branch.
+        // Skip disabled repositories, which can't be read, and empty ones, which have no default branch.
         let found = found.value.into_iter().filter(|one| !one.is_disabled && one.default_branch.is_some());
         let repository = |one: RepositoryRow| Repository {
             id: one.id,
             organization: self.organization.clone(),
             name: one.name,
-            // The default protocol is HTTPS, whereas it is SSH for all other providers. Argo CD has the same
-            // defaults.
+            // As in Argo CD, the default protocol is HTTPS here but SSH for all other providers.
             url: if self.protocol == Protocol::Ssh { one.ssh_url } else { one.remote_url },
             default_branch: short_branch_name(&one.default_branch.unwrap_or_default()),
             labels: Vec::new(),

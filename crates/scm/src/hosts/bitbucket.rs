@@ -31,7 +31,7 @@ pub(crate) struct Bitbucket<'a> {
 struct Page<T> {
     #[serde(default = "Vec::new")]
     values: Vec<T>,
-    /// Address of the next page.
+    /// URL of the next page.
     #[serde(default)]
     next: Option<String>,
 }
@@ -145,8 +145,8 @@ impl<'a> Bitbucket<'a> {
 impl RepositoryHost for Bitbucket<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
         let path = format!("/repositories/{}", encode_segment("owner", &self.owner)?);
-        // A public workspace also lists repositories of other users, so request only repositories that the
-        // user is a member of.
+        // A public workspace also lists other users' repositories, so request only those the user is a member
+        // of.
         let found = self
             .conversation
             .get_pages(

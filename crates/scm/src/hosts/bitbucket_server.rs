@@ -16,7 +16,7 @@ use crate::secrets::RequestContext;
 
 /// Path of the REST API.
 const API_PATH: &str = "/rest/api/1.0";
-/// Query for the largest page size that the default configuration of the server allows.
+/// Query for the largest page size in the server's default configuration.
 const PAGE_QUERY: &str = "limit=100";
 
 /// Client for the repositories of a project.
@@ -104,8 +104,7 @@ impl From<Pull> for PullRequest {
     }
 }
 
-/// Address and trust settings: `api`, `insecure`, and the reference to certificate authorities in a
-/// ConfigMap.
+/// URL and trust settings: `api`, `insecure`, and the reference to certificate authorities in a ConfigMap.
 type ServerSettings<'g> = (&'g str, bool, Option<&'g ConfigMapKey>);
 
 fn open_conversation<'a>(
@@ -114,7 +113,7 @@ fn open_conversation<'a>(
     basic: Option<&BasicAuth>,
     bearer: Option<&BearerToken>,
 ) -> Result<Conversation<'a>, Problem> {
-    // The address may or may not end with `/rest`.
+    // The URL may or may not end with `/rest`.
     let base = asking.api_address(api, "")?;
     let base = if base.text().ends_with(API_PATH) {
         base
@@ -178,8 +177,8 @@ impl RepositoryHost for BitbucketServer<'_> {
         if let Some(branch) = self.conversation.find::<Branch>(&format!("{path}/default"), "").await? {
             return Ok(Some(branch.into()));
         }
-        // Newer versions of the server don't support the request for the default branch. All versions mark
-        // the default branch in the list of branches, unless the repository is empty.
+        // Newer versions of the server lack the request for the default branch. All versions mark it in the
+        // list of branches, unless the repository is empty.
         let branches: Vec<Branch> = get_all_pages(&self.conversation, &path, PAGE_QUERY).await?;
         Ok(branches.into_iter().find(|branch| branch.is_default).map(BranchTip::from))
     }

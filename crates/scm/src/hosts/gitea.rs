@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::RequestContext;
 
-/// Query for the largest page size that the default configuration of the server allows.
+/// Query for the largest page size in the server's default configuration.
 const PAGE_QUERY: &str = "limit=50";
 
 /// Client for the repositories of a user or an organization.
@@ -57,7 +57,7 @@ impl RepositoryHost for Gitea<'_> {
             .get_linked_pages::<RepositoryRow>(&format!("/orgs/{owner}/repos"), PAGE_QUERY)
             .await
         {
-            // There is no such organization, so the owner may be a user.
+            // No such organization; the owner may be a user.
             Err(problem) if problem.is_missing() => {
                 self.conversation
                     .get_linked_pages::<RepositoryRow>(&format!("/users/{owner}/repos"), PAGE_QUERY)

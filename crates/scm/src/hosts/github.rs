@@ -55,8 +55,8 @@ impl<'a> Github<'a> {
     }
 }
 
-/// Creates the client for requests. Appends the API path to the address of a GitHub Enterprise server,
-/// because users often omit this path. `owner` is the owner of the repositories.
+/// Creates the client. Appends the API path to a GitHub Enterprise URL, because users often omit it. `owner`
+/// is the owner of the repositories.
 fn open_conversation<'a>(
     asking: RequestContext<'a>,
     api: &str,

@@ -41,7 +41,7 @@ struct RepositoryRow {
     http_url_to_repo: String,
     #[serde(default)]
     topics: Option<Vec<String>>,
-    /// Topics, as named by older versions of GitLab.
+    /// Topics, as older versions of GitLab call them.
     #[serde(default)]
     tag_list: Option<Vec<String>>,
 }
@@ -143,22 +143,21 @@ impl RepositoryHost for Gitlab<'_> {
     async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
         let path = format!("/projects/{}/repository/branches", repository.id);
         match self.conversation.get_linked_pages::<Branch>(&path, PAGE_QUERY).await {
-            // An empty repository has no branches, so the server responds that they don't exist.
+            // An empty repository has no branches, and the server reports them as missing.
             Err(problem) if problem.is_missing() => Ok(Vec::new()),
             branches => Ok(branches?.into_iter().map(BranchTip::from).collect()),
         }
     }
 
     async fn has_path(&self, repository: &Repository, tip: &BranchTip, path: &str) -> Result<bool, Problem> {
-        // Return an error for an invalid path. The encoded path isn't used.
+        // Only validate the path; the encoded form isn't used.
         encode_path(path)?;
         let (path, sha) = (percent_encode(path.trim_matches('/')), percent_encode(&tip.sha));
         let tree = format!("/projects/{}/repository", repository.id);
         if self.conversation.exists(&format!("{tree}/files/{path}"), &format!("ref={sha}")).await? {
             return Ok(true);
         }
-        // The path isn't a file, so it may be a folder. Some versions return an empty list if a folder
-        // doesn't exist.
+        // Not a file, so maybe a folder. Some versions return an empty list for a missing folder.
         let query = format!("path={path}&ref={sha}&per_page=1");
         let inside = self.conversation.find::<Vec<Value>>(&format!("{tree}/tree"), &query).await?;
         Ok(inside.is_some_and(|entries| !entries.is_empty()))

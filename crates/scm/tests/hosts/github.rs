@@ -211,7 +211,7 @@ fn only_allowed_servers_are_contacted() {
             .pull_requests(&generator)
     };
     let only = |api: &str| Policy { allowed: vec![api.to_owned()], ..Policy::default() };
-    // The address may be spelled differently.
+    // The URL may be spelled differently.
     let (upper, short) = (url.replace("http://", "HTTP://"), url.replace("127.0.0.1:", "0x7f.1:0"));
     for allowed in [&url, &upper, &short, &format!("{url}/")] {
         assert_eq!(ask(only(allowed)), Ok(Vec::new()), "{allowed}");

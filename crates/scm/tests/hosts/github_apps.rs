@@ -23,7 +23,7 @@ const TOKEN: &str = "POST /api/v3/app/installations/7/access_tokens";
 /// 2026-11-22T12:00:00Z in seconds since 1970.
 const NOON: u64 = 1_795_348_800;
 
-/// Returns a private key that was generated for these tests.
+/// Returns a private key generated for these tests.
 fn key() -> &'static str {
     static KEY: OnceLock<String> = OnceLock::new();
     KEY.get_or_init(|| {
@@ -105,7 +105,7 @@ fn pulls_at(web: &Web, server: &Server, api: &str, secret: &str) -> Result<Vec<P
     requests_with(RequestContext { web, secrets: &Apps(server.url()), policy: &Policy::default() }, generator)
 }
 
-/// Returns each request, along with the kind of token in it.
+/// Returns each request along with its kind of token.
 fn requests_with_token_kind(server: &Server) -> Vec<(String, String)> {
     let shown = |value: &String| match value.strip_prefix("Bearer ") {
         // The JSON web token that the App has signed.
@@ -179,8 +179,8 @@ fn an_installation_is_looked_up_at_the_organization() {
     );
 }
 
-/// The author of a generator must not obtain the App's signature, because the signature can request tokens
-/// for all installations of the App.
+/// The author of a generator must not obtain the App's signature, which can request tokens for all
+/// installations of the App.
 #[test]
 fn an_app_is_sent_only_to_its_own_server() {
     let server = github();
@@ -249,7 +249,7 @@ fn rejected_apps() {
             "{expected}"
         );
     }
-    // The rate limit applies to the App, no matter which signature a request contains.
+    // The rate limit applies to the App, whatever the signature in the request.
     let now = Arc::new(AtomicU64::new(NOON));
     let web = web(&now);
     for asked in [1, 0] {

@@ -183,7 +183,7 @@ fn requests_end_at_shutdown() {
     let (asking, generator) = (Arc::clone(&web), generator(&server));
     let (tell, told) = mpsc::channel();
     let asked = thread::spawn(move || tell.send(branches_by(&asking, generator)));
-    // The client must be stopped only after the request was sent.
+    // Stop the client only after it has sent the request.
     while server.visits().is_empty() {
         thread::yield_now();
     }

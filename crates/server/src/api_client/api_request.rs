@@ -42,8 +42,7 @@ impl ApiRequest {
         self
     }
 
-    /// Adds the reason to record, unless it is empty, because earlier versions of Tidegate on the server
-    /// don't accept any.
+    /// Adds a non-empty reason to record. Older servers reject this parameter.
     pub fn with_reason(self, reason: &str) -> Self {
         let reason = normalize_reason(reason);
         if reason.is_empty() { self } else { self.with_parameter("reason", &reason) }

@@ -83,7 +83,7 @@ impl ApiClient {
         self.get(&self.appset_path(name, "/explain").await?).await
     }
 
-    /// Returns the order in which deleting an ApplicationSet would delete its Applications.
+    /// Previews the order in which an ApplicationSet's Applications would be deleted.
     pub async fn plan_appset_deletion(&self, name: &str) -> Result<AppSetDeletionPreview, ServiceError> {
         self.get(&self.appset_path(name, "/deletion").await?).await
     }

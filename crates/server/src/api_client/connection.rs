@@ -39,7 +39,7 @@ type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 /// Connection to the API.
 pub(super) struct Connection {
     client: HttpsClient,
-    /// Address without a trailing slash.
+    /// URL without a trailing slash.
     url: String,
     token: Option<HeaderValue>,
 }
@@ -75,7 +75,7 @@ impl Connection {
         Ok(Self { client: build_client(roots)?, url: url.to_owned(), token })
     }
 
-    /// Sends a request. Returns the response.
+    /// Sends a request and returns the response.
     pub async fn send<A: DeserializeOwned>(&self, request: ApiRequest) -> Result<A, ServiceError> {
         let (status, body) = self.exchange(request).await?;
         self.parse_response(status, &body)

@@ -17,9 +17,9 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 pub struct HookOutputStream {
     body: Incoming,
     buffer: BytesMut,
-    /// Kind of the event that is currently being read.
+    /// Kind of the current event.
     kind: String,
-    /// Address of the service.
+    /// URL of the service.
     url: String,
 }
 

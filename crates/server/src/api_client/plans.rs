@@ -40,7 +40,7 @@ impl ApiClient {
         }
     }
 
-    /// Returns a stored plan, or creates a plan, depending on the request.
+    /// Returns a stored plan or creates a new one, depending on the request.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl ApiClient {
         self.list_all("/api/v1/plans", "application", name).await
     }
 
-    /// Returns the full hash of the application's plan with this hash prefix.
+    /// Expands a hash prefix to the full hash of an application's plan.
     async fn resolve_hash(&self, name: &str, hash: &str) -> Result<String, ServiceError> {
         let AppKey { namespace, name } = self.resolve_name(name).await?;
         let request = ApiRequest::get(&format!("/api/v1/plans/{}", encode_segment(hash)));

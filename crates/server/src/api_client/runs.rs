@@ -15,8 +15,8 @@ impl ApiClient {
         Ok(lines)
     }
 
-    /// Returns a run with all its recorded events. `text` is the run's ID, a prefix of it, or the name of its
-    /// ApplicationSet.
+    /// Returns a run with all its recorded events. `text` is a run ID, an ID prefix or an ApplicationSet
+    /// name.
     pub async fn run(&self, text: &str) -> Result<RunWithEvents, ServiceError> {
         let all = self.runs(None).await?;
         let id = runs::select_candidate(runs::select_matching(all, text), text)?.id;

@@ -25,8 +25,8 @@ impl ClusterAddresses {
         Self(clusters.iter().flat_map(named).collect())
     }
 
-    /// Returns the URL of an application's destination or, if there is no such cluster, `name` without
-    /// trailing slashes.
+    /// Returns the URL of the destination called `name` or, for an unknown cluster, `name` without trailing
+    /// slashes.
     pub fn resolve_address<'s>(&'s self, name: &'s str) -> &'s str {
         let of = |name: &str| self.0.get(name).map(String::as_str);
         let server = name.trim_end_matches('/');

@@ -7,8 +7,8 @@ use tidegate_executor::{DurationHistogram, Event, EventKind};
 use tidegate_lifecycle::operation::{ClaimEvent, Deadline, Stage, Verdict, WaveName, WaveStep};
 use tidegate_model::{OperationId, OperationOutcome, Phase, Timestamp};
 
-/// Range of waves that have their own label. All others share a label, so that arbitrary wave numbers can't
-/// increase memory use.
+/// Waves with their own label. All others share a label, so that arbitrary wave numbers can't increase memory
+/// use.
 const LABELED_WAVES: std::ops::RangeInclusive<i64> = -10..=10;
 const OTHER_LABEL: &str = "other";
 /// Upper bounds of the histogram buckets in seconds, from a wave of ConfigMaps to a rollout that takes hours.
@@ -17,7 +17,7 @@ const BUCKET_BOUNDS: &[f64] =
 
 /// Aggregated operation events since the process started.
 pub(crate) struct OperationMetrics {
-    /// Time at which counting started. Earlier events are ignored.
+    /// Start of counting. Earlier events are ignored.
     since: Timestamp,
     open_operations: BTreeMap<OperationId, OperationProgress>,
     pub blocked_time: BTreeMap<&'static str, Duration>,
@@ -33,7 +33,7 @@ pub(crate) struct OperationMetrics {
 #[derive(Default)]
 struct OperationProgress {
     started_at: Timestamp,
-    /// Time of the newest event so far, which also stands in for missing timestamps.
+    /// Time of the newest event so far. Also stands in for missing timestamps.
     last_event_at: Timestamp,
     wave: Option<(WaveName, Timestamp)>,
     phase: Option<(Phase, Timestamp)>,
@@ -71,7 +71,7 @@ impl OperationMetrics {
         u64::try_from(self.open_operations.len()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the time that operations have spent waiting, by kind of wait, including current waits.
+    /// Returns the total waiting time of operations by kind of wait, including current waits.
     pub fn blocked_time(&self, now: Timestamp) -> BTreeMap<&'static str, Duration> {
         let mut blocked = self.blocked_time.clone();
         for (reason, since) in self.open_operations.values().filter_map(|progress| progress.current_wait) {
@@ -80,7 +80,6 @@ impl OperationMetrics {
         blocked
     }
 
-    /// Counts an event.
     pub fn count_event(&mut self, event: &Event) {
         let Event { operation, at, what, .. } = event;
         let mut progress = self.open_operations.remove(operation).unwrap_or_default();

@@ -139,7 +139,7 @@ fn merge_by_address(
     sums
 }
 
-/// Adds counts that have the same bucket bounds.
+/// Adds counts with the same bucket bounds.
 fn add_counts(sum: &mut HistogramSnapshot, more: &HistogramSnapshot) {
     for ((_, count), (_, more)) in sum.buckets.iter_mut().zip(&more.buckets) {
         *count = count.saturating_add(*more);

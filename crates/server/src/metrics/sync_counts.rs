@@ -22,7 +22,7 @@ pub(crate) struct ApplicationCounts {
     /// Number of operations, by outcome and dry run.
     pub outcomes: BTreeMap<(String, bool), u64>,
     pub total_seconds: u64,
-    /// End time of the last operation that was counted.
+    /// End time of the last counted operation.
     last_ended_at: Option<Time>,
 }
 
@@ -32,8 +32,8 @@ impl SyncCounts {
         Self { since: since.into(), applications: BTreeMap::new() }
     }
 
-    /// Updates an application's state and dry-run flag. The first observation of an operation may already be
-    /// its end.
+    /// Updates an application's state and dry-run flag. An operation may already have finished when first
+    /// observed.
     pub fn record_application(&mut self, key: &AppKey, line: Option<(&ApplicationSummary, bool)>) {
         let Some((line, dry_run)) = line else {
             self.applications.remove(key);

@@ -47,7 +47,7 @@ fn classify_status(status: StatusCode) -> DeliveryResult {
     let reason = format!("the response has status {}", status.as_u16());
     match status.as_u16() {
         200..=299 => DeliveryResult::Accepted,
-        // The target wasn't ready, there were too many requests, or an administrator must fix the URL or the
+        // The target isn't ready or limits the rate, or an administrator must fix the URL or the
         // authorization.
         401 | 403 | 404 | 408 | 409 | 425 | 429 => DeliveryResult::RetryLater(reason),
         300..=499 => DeliveryResult::Rejected(reason),

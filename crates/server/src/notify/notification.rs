@@ -36,7 +36,7 @@ impl NotificationKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification {
-    /// ID of the notification, which stays the same when it is sent again.
+    /// ID of the notification, unchanged by retries.
     pub id: String,
     pub event: NotificationKind,
     pub application: String,

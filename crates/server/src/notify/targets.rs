@@ -1,4 +1,4 @@
-//! Notification targets, which are defined in a YAML or JSON file.
+//! Notification targets, defined in a YAML or JSON file.
 //!
 //! ```yaml
 //! targets:
@@ -84,7 +84,7 @@ struct TargetEntry {
 
 /// Kinds of notifications that targets receive by default.
 const DEFAULT_EVENTS: [NotificationKind; 2] = [NotificationKind::Failed, NotificationKind::Deadline];
-/// Maximum length of an invalid word that is quoted in an error.
+/// Maximum length of an invalid word to quote in an error.
 const QUOTED_WORD_MAX: usize = 32;
 
 /// Parses the words in the `on` field.
@@ -96,7 +96,7 @@ fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String
     }
     let read = |word: &String| {
         NotificationKind::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
-            // Anything else may be a secret that was entered in the wrong place.
+            // Anything else may be a misplaced secret.
             let is_word =
                 word.len() <= QUOTED_WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
             let which = if is_word { format!(" {word:?}") } else { String::new() };

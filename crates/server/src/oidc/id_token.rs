@@ -70,7 +70,7 @@ impl KeySet {
         Some(Self(written.keys.into_iter().take(KEYS_MAX).filter_map(read).collect()))
     }
 
-    /// Returns the key that a token names. If it names none, there must be exactly one suitable key.
+    /// Returns the key named in a token's header. Without a name, exactly one key must be suitable.
     fn find_key(&self, header: &Header) -> Option<&PublicKey> {
         let fits = |key: &&PublicKey| {
             key.key.family() == header.alg.family()
@@ -108,7 +108,7 @@ pub(super) struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
     pub nonce: &'a str,
-    /// Algorithms that the provider advertises.
+    /// Algorithms advertised by the provider.
     pub algorithms: &'a [String],
 }
 
@@ -137,7 +137,7 @@ pub(crate) enum TokenError {
     MissingSubject,
 }
 
-/// Validates a token. Returns its claims.
+/// Validates a token and returns its claims.
 pub(super) fn validate_token(
     token: &str,
     keys: &KeySet,

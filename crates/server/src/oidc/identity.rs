@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-/// Claims that a provider makes about a user.
+/// A provider's claims about a user.
 pub(super) type Claims = Map<String, Value>;
 
 /// Prefix for the names of users who signed in with a provider. Token names can't contain a colon.
 pub(crate) const MARK: &str = "oidc:";
-/// Default claims for the user name. The first claim that is present is used.
+/// Default claims for the user name, in order of preference.
 const DEFAULT_NAME_CLAIMS: [&str; 3] = ["preferred_username", EMAIL_CLAIM, SUBJECT_CLAIM];
 const EMAIL_CLAIM: &str = "email";
 const EMAIL_VERIFIED_CLAIM: &str = "email_verified";

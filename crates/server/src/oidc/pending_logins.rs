@@ -39,7 +39,7 @@ pub(super) struct LoginParameters {
     pub state: String,
     pub browser_secret: String,
     pub nonce: String,
-    /// PKCE challenge: a digest of the verifier, which it doesn't reveal.
+    /// PKCE challenge: a digest that doesn't reveal the verifier.
     pub challenge: String,
 }
 

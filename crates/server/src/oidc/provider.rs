@@ -31,7 +31,7 @@ use crate::limits::Limits;
 
 /// Path of the provider's metadata.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
-/// Signature algorithm of providers whose metadata doesn't list any.
+/// Signature algorithm if the provider's metadata lists none.
 const DEFAULT_ALGORITHM: &str = "RS256";
 const BASIC: &str = "client_secret_basic";
 /// Name of the token endpoint in errors.
@@ -39,7 +39,7 @@ const TOKEN_ENDPOINT: &str = "token endpoint";
 const POST: &str = "client_secret_post";
 /// Lifetime of cached metadata and keys.
 const CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
-/// Maximum length of a word from the provider that is quoted in messages.
+/// Maximum length of a provider's word to quote in messages.
 const QUOTED_WORD_MAX: usize = 64;
 
 /// Error from a request to the provider. The message never includes a secret or a token.
@@ -95,7 +95,7 @@ pub(super) struct Endpoints {
     pub has_issuer_parameter: bool,
 }
 
-/// Cached data about a provider, and when it was fetched.
+/// Cached provider data, with fetch times.
 #[derive(Default)]
 struct ProviderCache {
     endpoints: Option<(Arc<Endpoints>, Instant)>,
@@ -190,7 +190,7 @@ impl Provider {
         })
     }
 
-    /// Returns the URL at which the user signs in with the provider.
+    /// Returns the provider's sign-in URL.
     pub fn authorization_url(
         settings: &OidcSettings,
         endpoints: &Endpoints,
@@ -206,7 +206,7 @@ impl Provider {
         format!("{}{joint}{}", endpoints.authorization, query.finish())
     }
 
-    /// Returns the claims about a user whom the provider redirected back.
+    /// Exchanges the code from the provider's redirect for claims about the user.
     pub async fn fetch_claims(
         &self,
         settings: &OidcSettings,
@@ -240,7 +240,7 @@ impl Provider {
     ) -> Result<TokenResponse, ProviderError> {
         let what = TOKEN_ENDPOINT;
         let (status, body) = self.send(what, token_request(settings, endpoints, returned)?).await?;
-        // If the provider rejected the request, the body has an error code.
+        // A rejection has an error code in its body.
         if status.is_client_error() {
             let refusal: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
             let word = plain_word(&refusal.error).map_or_else(|| status.as_u16().to_string(), str::to_owned);
@@ -249,7 +249,7 @@ impl Provider {
         parse_response(what, check_status(what, status, body)?)
     }
 
-    /// Returns the ID token's claims if it is valid. Fetches the keys again if the token's key is unknown.
+    /// Validates an ID token and returns its claims. Fetches the keys again if the token's key is unknown.
     async fn verify_id_token(
         &self,
         settings: &OidcSettings,
@@ -346,7 +346,7 @@ pub(super) fn plain_word(text: &str) -> Option<&str> {
     (!text.is_empty() && text.len() <= QUOTED_WORD_MAX && text.chars().all(is_plain)).then_some(text)
 }
 
-/// Returns the request that exchanges a code for tokens, with a client authentication method that the
+/// Builds the request that exchanges a code for tokens, using a client authentication method that the
 /// provider supports.
 fn token_request(
     settings: &OidcSettings,

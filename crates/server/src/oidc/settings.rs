@@ -1,4 +1,4 @@
-//! OpenID provider settings and roles, which are defined in a YAML or JSON file.
+//! OpenID provider settings and roles, defined in a YAML or JSON file.
 //!
 //! ```yaml
 //! issuer: https://id.example.com/realms/main
@@ -37,7 +37,7 @@ const TEXT_MAX: usize = 512;
 const SESSION_LIFETIME_MIN: Duration = Duration::from_secs(60);
 /// Default scopes. `groups` is added if the provider supports it.
 const DEFAULT_SCOPES: [&str; 3] = [OPENID_SCOPE, "profile", "email"];
-/// Scope without which there is no ID token.
+/// Scope that requests an ID token.
 const OPENID_SCOPE: &str = "openid";
 /// Permission bits that allow other users to write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -262,7 +262,7 @@ fn parse_issuer(text: &str) -> Result<Uri, String> {
     }
 }
 
-/// Parses the page's URL, normalized like browsers do.
+/// Parses the page's URL and normalizes it as browsers do.
 fn parse_page_url(text: &str) -> Result<Uri, String> {
     let uri = parse_server_url(text)?;
     if !matches!(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str), "" | "/") {

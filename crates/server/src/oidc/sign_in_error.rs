@@ -20,7 +20,7 @@ pub(crate) enum SignInError {
     /// The request did not come from the page.
     #[error("The sign-in was not started from this service's page.")]
     CrossSite,
-    /// The user opened the service at a different URL than the configured URL.
+    /// The user opened the service at a URL other than the configured one.
     #[error("Sign-in is available only at {0}, and you opened another address.")]
     WrongAddress(String),
     /// The user opened the service at a URL that isn't configured.

@@ -1,6 +1,6 @@
 //! Views of the page.
 
-/// Paths of the views. They all return the same file, and the page itself interprets the path.
+/// Paths of the views. All of them serve the same file; the page itself interprets the path.
 pub(super) const VIEWS: [&str; 7] = [
     "/",
     "/applicationsets",

@@ -30,7 +30,6 @@ use crate::route::{
     post_route,
 };
 
-/// Returns the routes for applications.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
@@ -215,7 +214,7 @@ pub(super) fn application_name<Q, B>(call: &Call<Q, B>) -> String {
     format!("{}/{}", call.path_parameter("namespace"), call.path_parameter("name"))
 }
 
-/// Returns the application that the path specifies, and the service that manages it.
+/// Returns the application in the path and the service that manages it.
 pub(super) async fn find_application<Q, B>(
     call: &Call<Q, B>,
 ) -> Result<(ApplicationService, Application), Problem> {
@@ -275,15 +274,14 @@ struct DiffQuery {
 }
 
 impl DiffQuery {
-    /// Returns the specified revisions, one per source. The result is empty if the application's own
-    /// revisions should be used.
+    /// Returns the requested revisions, one per source, or none to use the application's own revisions.
     fn into_revisions(self) -> Result<Vec<String>, Problem> {
         check_revisions(self.revision.as_ref(), &self.revisions)?;
         Ok(self.revision.into_iter().chain(self.revisions).collect())
     }
 }
 
-/// Checks that the request does not contain both `revision` and `revisions`.
+/// Rejects a request with both `revision` and `revisions`.
 pub(super) fn check_revisions(revision: Option<&String>, revisions: &[String]) -> Result<(), Problem> {
     match revision {
         Some(_) if !revisions.is_empty() => {

@@ -16,7 +16,6 @@ use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, both_schema, exactly_one_schema};
 use crate::route::{Call, Route, delete_route, get_route, post_route};
 
-/// Returns the routes for ApplicationSets.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
@@ -173,7 +172,7 @@ struct SummaryPage {
     problems: Vec<String>,
 }
 
-/// Position of a line: the value of the sort key, followed by namespace and name.
+/// Position of a summary: sort key, namespace and name.
 type SummaryPosition = (u64, String, String);
 
 fn summary_position(sort: AppSetOrder, line: &AppSetSummary) -> SummaryPosition {
@@ -224,7 +223,7 @@ async fn list_summaries(call: Call<SummariesQuery>) -> Result<SummaryPage, Probl
     Ok(SummaryPage { page: Page { items, next, matching }, problems: found.problems })
 }
 
-/// Returns the ApplicationSet that the path specifies, its name for lookups, and the service that manages it.
+/// Returns the ApplicationSet in the path, its lookup name, and the service that manages it.
 async fn find_appset<Q, B>(
     call: &Call<Q, B>,
 ) -> Result<(AppSetService, String, Arc<ApplicationSet>), Problem> {

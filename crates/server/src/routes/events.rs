@@ -26,15 +26,14 @@ use crate::problem::{Code, Problem};
 use crate::route::{Call, HandlerResult, ResponseContent, Route, get_route_as, text_response};
 use crate::tokens::{AuthContext, CHECK_INTERVAL};
 
-/// Interval between keep-alive comments while there are no events.
+/// Interval between keep-alive comments on an idle stream.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// Overlap for clients that resume from the log. Events from this period are sent again, because a later
-/// event may have an earlier time.
+/// Overlap when a client resumes from the log. Events from this period are sent again, because a later event
+/// may have an earlier time.
 const RESUME_OVERLAP: Duration = Duration::from_secs(60);
-/// Delay in milliseconds after which clients should reconnect.
+/// Reconnection delay for clients, in milliseconds.
 const COME_AGAIN: u32 = 1000;
 
-/// Returns the routes for the event stream.
 pub(super) fn routes() -> Vec<Route> {
     let text =
         ("/api/v1/events", "followEvents", "Stream events of applications, ApplicationSets and operations");
@@ -125,15 +124,15 @@ impl EventFilter {
     }
 }
 
-/// Events that must be read from the log, because the buffer no longer contains them.
+/// Events to read from the log, because the buffer has dropped them.
 struct MissedEvents {
     operations: VecDeque<OperationId>,
-    /// Only events at or after this time.
+    /// Time of the earliest event to send.
     since: Timestamp,
     is_reset_sent: bool,
 }
 
-/// Returns the operations that have events at or after the given time.
+/// Finds the operations with events since the given time, less the overlap.
 async fn find_missed_events(
     queries: &Queries,
     wanted: &EventFilter,
@@ -159,7 +158,7 @@ struct EventReader {
     buffer: Arc<EventBuffer>,
     queries: Arc<Queries>,
     filter: EventFilter,
-    /// ID of the last event that was sent. All earlier events were also sent.
+    /// ID of the last event sent. All earlier events were sent, too.
     after: EventId,
     missed: Option<MissedEvents>,
     changes: watch::Receiver<u64>,
@@ -177,8 +176,8 @@ impl EventReader {
             return None;
         }
         if !std::mem::replace(&mut self.has_started, true) {
-            // Don't send an ID while the client is resuming from the log, because the client has not received
-            // all events before the newest event.
+            // Don't send an ID while resuming from the log, because the client hasn't received all earlier
+            // events.
             let id = if self.missed.is_some() { String::new() } else { format!("id: {}\n", self.after) };
             return Some(format!("retry: {COME_AGAIN}\n{id}\n"));
         }
@@ -198,7 +197,7 @@ impl EventReader {
                     let _ = writeln!(text, "id: {}", entry.id);
                     write_event(&mut text, entry.kind, &entry.data);
                 }
-                // Events that the filter excludes are treated as received.
+                // Filtered-out events count as received.
                 let _ = write!(text, "id: {}\n\n", self.after);
                 return Some(text);
             }
@@ -223,8 +222,8 @@ impl EventReader {
         self.filter.is_match(&entry.subject)
     }
 
-    /// Returns the missed events of one operation. No event has an ID until all missed events have been sent,
-    /// so a client that is disconnected earlier receives all missed events again.
+    /// Returns the missed events of one operation. Events have no ID until all missed events are sent, so a
+    /// client that disconnects earlier receives all of them again.
     async fn next_missed_chunk(&mut self) -> String {
         let mut text = String::new();
         let Some(missed) = &mut self.missed else { return text };
@@ -243,7 +242,7 @@ impl EventReader {
                 let since = missed.since;
                 let mut at = Timestamp::default();
                 for event in &found.events {
-                    // An event without a time has the time of the preceding event.
+                    // An event without a time takes the time of the preceding event.
                     at = event.at.unwrap_or(at);
                     if at >= since {
                         write_event(&mut text, "operation", &event_json(event));

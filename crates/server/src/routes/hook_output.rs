@@ -24,7 +24,6 @@ const CHUNK_EVENTS_MAX: usize = 256;
 /// Kind of the stream's last event.
 const END_EVENT: &str = "end";
 
-/// Returns the routes for hook output.
 pub(super) fn routes() -> Vec<Route> {
     let text = (
         "/api/v1/operations/{id}/output",
@@ -43,7 +42,7 @@ async fn stream_output(call: Call<NoParameters>) -> HandlerResult {
     let place = stream_permit(&call.state)?;
     let output = match call.state.queries()?.follow_output(id).await {
         Ok(output) => Some(output),
-        // The operation ended before the client connected.
+        // The operation finished before the client connected.
         Err(ServiceError::Engine(EngineError::AlreadyFinished { .. })) => None,
         Err(error) => return Err(error.into()),
     };
@@ -63,7 +62,7 @@ async fn stream_output(call: Call<NoParameters>) -> HandlerResult {
 
 /// A connected client.
 struct OutputReader {
-    /// Hook output, or `None` if the operation has ended.
+    /// Hook output, or `None` if the operation has finished.
     output: Option<HookOutput>,
     shutdown: watch::Receiver<bool>,
     auth: AuthContext,
@@ -86,8 +85,8 @@ impl OutputReader {
         match self.state {
             ReaderState::Starting => {
                 self.state = ReaderState::Streaming;
-                // Send a comment first, because the server sends the response head only together with the
-                // first chunk.
+                // Send a comment first, because the server holds back the response head until the first
+                // chunk.
                 return Some(": begins\n\n".to_owned());
             }
             ReaderState::Streaming => {}

@@ -26,7 +26,6 @@ use crate::route::{
     post_route, text_response,
 };
 
-/// Returns the routes for operations.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(("/api/v1/operations", "listOperations", "List operations, newest first"), list),
@@ -159,7 +158,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
     let application = application.as_deref().map(instance_name);
     let lookup = Lookup { application, open, ..Lookup::all() };
     let listed = call.state.queries()?.list_operations(lookup).await?;
-    // IDs sort by the time at which the operations started.
+    // IDs sort by start time.
     let mut items: Vec<SummaryDocument> = listed.iter().rev().map(SummaryDocument::from).collect();
     items.retain(|one| filter.matches(one));
     Ok(request.select(items, |one| Reverse(one.id)))

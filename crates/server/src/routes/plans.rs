@@ -31,7 +31,6 @@ const OBJECTS: &str = "/api/v1/plans/{hash}/diff/objects";
 const APPROVE: &str = "/api/v1/plans/{hash}/approve";
 const SYNC: &str = "/api/v1/plans/{hash}/sync";
 
-/// Returns the routes for stored plans.
 pub(super) fn routes() -> Vec<Route> {
     let plan = ResponseContent::Json(SchemaGenerator::subschema_for::<StoredPlanDocument<'static>>);
     vec![

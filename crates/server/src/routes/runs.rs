@@ -19,7 +19,6 @@ use crate::route::{
     text_response,
 };
 
-/// Returns the routes for rollouts and deletions of ApplicationSets.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
@@ -84,7 +83,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
     let ListQuery { page, application_set, kind, by, open } = call.query;
     let request = page.parse("runs")?;
     let mut items = call.state.queries()?.list_runs(application_set).await?;
-    // IDs sort by the time at which the runs started.
+    // IDs sort by start time.
     items.reverse();
     items.retain(|one| {
         kind.is_none_or(|kind| one.kind == kind)
@@ -94,7 +93,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
     Ok(request.select(items, |one| Reverse(one.id)))
 }
 
-/// Returns the rollout or deletion that the path specifies.
+/// Returns the rollout or deletion in the path.
 async fn find_run<Q>(call: &Call<Q>) -> Result<RunWithEvents, Problem> {
     let text = call.path_parameter("id");
     let none = || format!("{text:?} is not the ID of a rollout or deletion");

@@ -17,7 +17,6 @@ use crate::sessions::OpenSession;
 const SESSION: &str = "/api/v1/session";
 const SESSION_END: &str = "/api/v1/session/end";
 
-/// Returns the routes for sessions.
 pub(super) fn routes() -> Vec<Route> {
     let content = ResponseContent::Json(SchemaGenerator::subschema_for::<SessionInfo>);
     let begin = (SESSION, "signIn", "Open a session with a token, and set the session cookie");

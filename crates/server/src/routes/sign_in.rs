@@ -16,7 +16,6 @@ use crate::route::{Call, HandlerResult, Route, redirect_route};
 
 const LOGIN: &str = "/api/v1/session/oidc";
 
-/// Returns the routes for signing in with a provider.
 pub(super) fn routes() -> Vec<Route> {
     let begin_words = (LOGIN, "beginSignIn", "Redirect the browser to the provider for sign-in");
     let back_words = (CALLBACK, "endSignIn", "Handle the provider's callback, and open a session");
@@ -74,8 +73,7 @@ async fn finish_login(call: Call<CallbackQuery>) -> HandlerResult {
     let CallbackQuery { code, state, error, iss: issuer } = call.query;
     let came = CallbackParameters { code, state, error, issuer };
     let mut answer = match oidc.finish_login(&came, call.origin.login_secret.as_deref(), now).await {
-        // A third party may redirect a browser to this address with a made-up state. Such a request must not
-        // end the login.
+        // A third party may redirect the browser here with a made-up state, which must not end the login.
         Err(trouble @ (SignInError::Expired | SignInError::Busy)) => return Ok(error_page(&trouble)),
         Err(trouble) => error_page(&trouble),
         Ok(welcome) => {

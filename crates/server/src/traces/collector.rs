@@ -46,8 +46,8 @@ impl Collector {
     ///
     /// # Errors
     ///
-    /// Returns an error if an address, a header or an attribute is invalid. The message does not quote the
-    /// invalid value.
+    /// Returns an error if a URL, a header or an attribute is invalid. The message does not quote the invalid
+    /// value.
     pub fn find(
         named: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
@@ -110,7 +110,7 @@ fn parse_url(text: &str) -> Result<Uri, String> {
     Ok(url)
 }
 
-/// Reads the headers. Those for traces override those for all signals.
+/// Reads the headers. Trace headers override those for all signals.
 fn read_headers(variable: Variables<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, CollectorError> {
     let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
     for named in HEADERS {
@@ -196,7 +196,7 @@ mod tests {
             (Some("https://c/otlp/"), vec![], Some("https://c/otlp/v1/traces")),
             (Some("https://c/otlp/v1/traces"), vec![], Some("https://c/otlp/v1/traces")),
             (None, vec![base], Some("http://a:4318/v1/traces")),
-            // The address for traces is used unchanged.
+            // The URL for traces is used unchanged.
             (None, vec![base, traces], Some(own)),
             (None, vec![("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], None),
             (None, vec![], None),

@@ -14,7 +14,7 @@ use super::collector::Collector;
 use super::otlp;
 use crate::http_client::{HttpClient, json_request};
 
-/// Initial delay before spans are sent again, doubled after each attempt.
+/// Initial retry delay, doubled after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
 /// Maximum size of a response in bytes, and its timeout.
@@ -36,7 +36,7 @@ enum ExportResult {
     Accepted,
     /// The collector permanently rejected the spans.
     Rejected(String),
-    /// The collector may accept the spans later, after the delay that it asks for, if any.
+    /// The collector may accept the spans later, after the delay it requested, if any.
     RetryLater(String, Option<Duration>),
 }
 
@@ -98,7 +98,7 @@ impl CollectorClient {
         request
     }
 
-    /// Reads the response. A collector may accept only some of the spans, and say why it rejects the rest.
+    /// Reads the response, in which the collector may reject some of the spans and explain why.
     async fn read_response(&self, body: Incoming) {
         let Ok(Ok(body)) =
             tokio::time::timeout(RESPONSE_TIMEOUT, Limited::new(body, RESPONSE_BYTES_MAX).collect()).await
@@ -134,8 +134,7 @@ struct PartialSuccess {
     error_message: String,
 }
 
-/// Interprets a response according to the protocol. Beyond that, also retries after responses whose cause an
-/// administrator may fix.
+/// Interprets a response according to the protocol. Also retries errors that an administrator may fix.
 fn classify_response(status: StatusCode, headers: &HeaderMap) -> ExportResult {
     let reason = format!("the response has status {}", status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

@@ -5,10 +5,10 @@
 //!            └─ phase ── wave ── task
 //! ```
 //!
-//! The recorded events determine all spans and their IDs, so reading the log again, after a crash or because
-//! the collector rejected the spans, has the same result. Each attempt has its own phases and waves. If a
-//! task event has no time, it is derived from the surrounding events. A task starts when its wave starts to
-//! apply or prune objects, and ends at the next known time.
+//! All spans and their IDs derive from the recorded events. Reading the log again, after a crash or a
+//! rejected export, therefore yields the same spans. Each attempt has its own phases and waves. If a task
+//! event has no time, the surrounding events supply it. A task starts when its wave starts to apply or prune
+//! objects, and ends at the next known time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const SUCCEEDED: &str = "Succeeded";
 /// Outcome of a span that neither succeeded nor failed.
 const STOPPED: &str = "Stopped";
 
-/// A wave whose span is still open.
+/// A wave with an open span.
 struct OpenWave {
     index: u32,
     span: usize,
@@ -57,9 +57,9 @@ struct SpanBuilder {
     /// Open phase (`None` for the dry run), and the index of its span.
     open_phase: Option<(Option<Phase>, usize)>,
     open_wave: Option<OpenWave>,
-    /// Tasks that were written in this wave and haven't finished yet.
+    /// Unfinished tasks that were written in this wave.
     running_tasks: BTreeMap<TaskId, Timestamp>,
-    /// Tasks that have finished in this attempt.
+    /// Finished tasks of this attempt.
     ended_tasks: BTreeMap<TaskId, usize>,
     /// Tasks that a user has skipped or marked as done.
     overridden_tasks: BTreeSet<TaskId>,
@@ -67,7 +67,7 @@ struct SpanBuilder {
     untimed_spans: Vec<usize>,
 }
 
-/// Returns an operation's spans. There are none until it has finished.
+/// Returns the spans of a finished operation. An open operation has none.
 pub(super) fn build_spans(state: &State, events: &[OperationEvent], project: Option<&str>) -> Vec<Span> {
     let Some((header, outcome)) =
         state.header().zip(state.operation().and_then(|operation| operation.outcome.as_ref()))
@@ -178,7 +178,7 @@ impl SpanBuilder {
                 self.end_task(*task, *phase, message, true)
             }
             OperationEvent::ObjectDeleted { task } => self.end_task(*task, Succeeded, "", false),
-            // For other tasks, this only means that the old object is gone and a new object can be created.
+            // For other tasks, the old object is gone and a new one can be created.
             OperationEvent::DeletionCompleted { task } if self.is_prune(*task) => {
                 self.end_task(*task, Succeeded, "", false)
             }
@@ -203,7 +203,7 @@ impl SpanBuilder {
         }
     }
 
-    /// Ends the spans whose events have no timestamp at the time of the current event.
+    /// Ends the spans of events without a timestamp, at the time of the current event.
     fn end_untimed_spans(&mut self) {
         for span in std::mem::take(&mut self.untimed_spans) {
             if let Some(span) = self.spans.get_mut(span) {
@@ -366,7 +366,7 @@ impl SpanBuilder {
         self.attempt = attempt;
     }
 
-    /// Returns the time at which a task started, or an approximation if it wasn't recorded.
+    /// Returns a task's start time, approximated if it wasn't recorded.
     fn task_started_at(&self, task: TaskId) -> Timestamp {
         match &self.open_wave {
             None => self.stage_started_at,

@@ -9,12 +9,12 @@ use super::span::{Span, SpanEvent};
 const SPAN_KIND_INTERNAL: u8 = 1;
 const STATUS_ERROR: u8 = 2;
 
-/// Returns an operation's trace ID, which is its operation ID.
+/// Returns an operation's trace ID, the operation ID.
 pub(super) fn trace_id(operation: OperationId) -> String {
     operation.0.simple().to_string()
 }
 
-/// Returns a request with these spans, which may be from different operations.
+/// Returns a request with these spans, possibly from different operations.
 pub(super) fn export_request(resource: &[(String, String)], spans: &[Value]) -> Value {
     let attributes: Vec<Value> =
         resource.iter().map(|(name, value)| encode_attribute(name, &Value::from(value.as_str()))).collect();

@@ -21,7 +21,7 @@ pub(super) struct Span {
     pub ended_at: Timestamp,
     pub attributes: Vec<(&'static str, Value)>,
     pub events: Vec<SpanEvent>,
-    /// Number of events that were dropped.
+    /// Number of dropped events.
     pub dropped_events: u32,
     /// Error message, if the span failed.
     pub failure: Option<String>,
@@ -35,12 +35,12 @@ pub(super) struct SpanEvent {
     pub text: String,
 }
 
-/// Deterministic ID of a span, so that the collector recognizes spans that are sent again.
+/// Deterministic ID of a span, so that the collector recognizes duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpanId([u8; 8]);
 
 impl SpanId {
-    /// Returns the ID of the span that `text` identifies within an operation.
+    /// Derives the ID of the span that `text` identifies within an operation.
     pub fn derive(operation: OperationId, text: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(operation.0.as_bytes());
@@ -51,7 +51,7 @@ impl SpanId {
         let digest = hasher.finalize();
         let mut id = [0; 8];
         id.iter_mut().zip(&digest).for_each(|(to, from)| *to = *from);
-        // An ID of only zeros would mean "no ID".
+        // An all-zero ID would mean "no ID".
         Self(if id == [0; 8] { [1; 8] } else { id })
     }
 }

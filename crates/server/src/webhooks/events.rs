@@ -91,7 +91,7 @@ fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Pr
         .map_err(|error| Problem::bad_request(format!("invalid event from {of}: {error}")))
 }
 
-/// A commit, as sent by the providers that list files.
+/// A commit, as sent by providers that list files.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Commit {
@@ -113,8 +113,8 @@ fn changed_files(commits: Vec<Commit>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// Returns true for the placeholder that providers send when a branch is created or deleted, instead of the
-/// missing commit.
+/// Returns true for the placeholder that providers send instead of a commit when a branch is created or
+/// deleted.
 fn is_null_commit(commit: &str) -> bool {
     commit.chars().all(|digit| digit == '0')
 }
@@ -202,7 +202,7 @@ struct GitLab {
     project: GitLabProject,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits, of which only the newest are listed.
+    /// Number of commits. Only the newest are listed.
     #[serde(default)]
     total_commits_count: Option<usize>,
 }

@@ -28,20 +28,20 @@ const FRESH_SECONDS: u64 = 300;
 
 /// Proof that an event is authentic.
 pub(super) enum Proof {
-    /// The headers have already proven that the event is authentic.
+    /// Authenticity already proven by the headers.
     Verified,
     /// HMAC of `prefix` followed by the body.
     Signed { key: Vec<u8>, prefix: Vec<u8>, signature: Vec<u8> },
 }
 
-/// Returns the response for a failed authentication, which doesn't reveal the reason.
+/// Returns the response to a failed authentication, without the reason.
 pub(super) fn authentication_problem(provider: Provider) -> Problem {
     let message = format!("the event from {} is not authenticated", provider.name());
     let next = "configure the webhook with the secret from --webhook-secrets".to_owned();
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
 }
 
-/// Returns the response for a generic event whose timestamp is too old.
+/// Returns the response to a generic event with an old timestamp.
 fn timestamp_problem(at: &str, now: i64) -> Problem {
     let message = if at.is_empty() {
         "the X-Tidegate-Timestamp header is missing".to_owned()
@@ -55,7 +55,7 @@ fn timestamp_problem(at: &str, now: i64) -> Problem {
 }
 
 impl Proof {
-    /// Returns the proof that an event with this head requires. A proof in the head itself is verified right
+    /// Returns the proof required for an event with this head. Verifies a proof in the head itself right
     /// away.
     pub fn from_headers(provider: Provider, headers: &HeaderMap, secrets: &Secrets) -> Result<Self, Problem> {
         let of = |key: SecretKey| {

@@ -56,7 +56,7 @@ impl SecretKey {
     }
 }
 
-/// Webhook secrets. None of them is empty.
+/// Webhook secrets, all non-empty.
 pub(super) struct Secrets(BTreeMap<SecretKey, String>);
 
 impl Secrets {

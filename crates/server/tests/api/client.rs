@@ -32,7 +32,7 @@ pub fn run_test(test: impl Future<Output = ()>) {
     runtime.shutdown_background();
 }
 
-/// Returns settings with tokens, in a folder.
+/// Returns settings with tokens, and the folder with their files.
 pub fn settings(limits: Limits) -> (Settings, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let tokens = dir.path().join("tokens");
@@ -55,7 +55,6 @@ pub async fn serve_with_settings(settings: &Settings, dir: TempDir) -> Result<Te
     Ok(TestServer { address: server.address(), server, _dir: dir })
 }
 
-/// A response.
 #[derive(Debug)]
 pub struct TestResponse {
     pub status: u16,

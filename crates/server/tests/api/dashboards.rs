@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tidegate_server::metric_names;
 
-/// Returns the metrics that a text mentions.
+/// Returns the metrics mentioned in a text.
 fn mentioned_metrics(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words

@@ -39,7 +39,7 @@ fn write_file(dir: &TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Starts a service on which users can sign in with this provider.
+/// Starts a service that accepts sign-ins from this provider.
 async fn serve(provider: &Provider, more: &str, limits: Limits) -> TestServer {
     serve_with_provider_settings(&provider.settings(more), limits).await
 }
@@ -119,7 +119,7 @@ impl<'s> Browser<'s> {
         response
     }
 
-    /// Starts a login with the provider, and returns the redirect address.
+    /// Starts a login with the provider, and returns the redirect URL.
     async fn start_login(&mut self, next: &str) -> String {
         let started = self.get(&format!("{BEGIN}{next}"), "sec-fetch-site: same-origin\r\n").await;
         assert_eq!(started.status, 303, "{started:?}");

@@ -394,7 +394,7 @@ fn bodies_are_limited_in_type_size_and_time() {
         assert_eq!(ask(&[&bearer, "content-type: application/json; charset=utf-8"], "{}").await, "not-ready");
         let reader = format!("authorization: Bearer {READER}");
         assert_eq!(ask(&[&reader, json], "{").await, "forbidden", "the role is checked before the body");
-        // A length that is too large is rejected before the body arrives.
+        // An excessive length is rejected before the body arrives.
         for length in ["1001", "1099511627776"] {
             let mut stream = server.connect().await;
             let head = format!(

@@ -95,7 +95,7 @@ fn an_event_is_accepted_only_with_a_valid_proof() {
             let answer = deliver_event(&test_server, &headers, body).await;
             assert_eq!((answer.0, answer.1.as_str()), expected, "{headers:?} {body:.20}");
         }
-        // An event that does not concern a push has no effect.
+        // Events other than pushes have no effect.
         let ping = format!("x-hub-signature-256: sha256={EMPTY_SIGNED}");
         assert_eq!(deliver_event(&test_server, &["x-github-event: ping", &ping], "{}").await.0, 202);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Chart archives, which are unpacked in memory.
+//! Chart archives, unpacked in memory.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Archive {
                         "the archive contains the link {path}, and charts must not contain links"
                     )));
                 }
-                // Nothing in folders and global headers is needed.
+                // Folders and global headers carry nothing we need.
                 b'5' | b'g' => long = None,
                 _ => {
                     return Err(Problem::new("the archive has an entry that is neither a file nor a folder"));
@@ -153,7 +153,7 @@ fn header_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the path in an extended (pax) header, which consists of records such as `12 path=a/b\n`.
+/// Returns the path in an extended (pax) header, a list of records such as `12 path=a/b\n`.
 fn extended_path(content: &[u8]) -> Option<String> {
     let lines = String::from_utf8_lossy(content).into_owned();
     lines.lines().find_map(|line| Some(line.split_once(' ')?.1.strip_prefix("path=")?.to_owned()))

@@ -1,4 +1,4 @@
-//! Charts in OCI registries, located like `helm pull oci://…` does.
+//! Charts in OCI registries, located as `helm pull oci://…` does.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Registry<'_> {
         self.site.path.trim_matches('/')
     }
 
-    /// Sends a request. If the registry asks for a token, gets a token and retries.
+    /// Sends a request. If the registry asks for a token, gets one and retries.
     fn get_authenticated(
         &self,
         url: &str,
@@ -95,7 +95,7 @@ impl Registry<'_> {
         }
     }
 
-    /// Requests a token from the token server named in `asked`, the registry's challenge.
+    /// Requests a token from the token server named in the registry's challenge, `asked`.
     fn request_token(&self, asked: &str) -> Result<String, Problem> {
         let field = |name: &str| {
             let found = asked.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
@@ -123,7 +123,7 @@ impl Registry<'_> {
         Ok(found)
     }
 
-    /// Returns the versions of the chart, i.e. the tags of its repository.
+    /// Returns the chart's versions, which are its repository's tags.
     pub fn versions(&self) -> Result<Vec<String>, Problem> {
         let mut url = format!("{}/v2/{}/tags/list?n=1000", self.base(), self.name());
         let mut versions = Vec::new();
@@ -144,7 +144,7 @@ impl Registry<'_> {
         Err(Problem::new("the registry's list of tags has too many pages"))
     }
 
-    /// Downloads a version of the packaged chart, and verifies its digest.
+    /// Downloads a version of the packaged chart and verifies its digest.
     pub fn fetch_archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");

@@ -10,16 +10,16 @@ use crate::secret_text::SecretText;
 /// Token server of the Azure public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// An Azure identity, along with what its tokens are used for.
+/// An Azure identity and the purpose of its tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AzureIdentity {
     pub proof: AzureProof,
-    /// Host (and port, if not the default) of the registry that exchanges the token for a password. `None`
-    /// for Git repositories, which accept the token itself.
+    /// Registry that exchanges the token for a password: its host, and its port unless it is the default.
+    /// `None` for Git repositories, which accept the token itself.
     pub registry: Option<String>,
 }
 
-/// Method that an identity uses to authenticate.
+/// Method for authenticating an identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AzureProof {
     /// Client secret of a service principal.
@@ -36,7 +36,7 @@ pub(crate) struct AzurePrincipal {
     pub secret: SecretText,
 }
 
-/// Azure workload identity of a process, as configured in its environment:
+/// Azure workload identity of a process, from its environment:
 /// <https://azure.github.io/azure-workload-identity/docs/>.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AzureWorkload {
@@ -44,14 +44,15 @@ pub struct AzureWorkload {
     pub client: String,
     /// Value of `AZURE_TENANT_ID`.
     pub tenant: String,
-    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The token is rotated, so the file is read for every request.
+    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The file is read for every request, because the token is
+    /// rotated.
     pub token_file: PathBuf,
     /// Value of `AZURE_AUTHORITY_HOST`. Empty for the public cloud.
     pub authority: String,
 }
 
 impl AzureWorkload {
-    /// Reads the workload identity from the environment. Missing variables aren't reported until a token is
+    /// Reads the workload identity from the environment. Missing variables are reported when a token is
     /// requested.
     pub fn from_environment() -> Self {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
@@ -63,8 +64,8 @@ impl AzureWorkload {
         }
     }
 
-    /// Returns the token server, the tenant and the client. Fails if a variable is missing, naming the first
-    /// such variable.
+    /// Returns the token server, the tenant and the client, or an error that names the first missing
+    /// variable.
     pub(crate) fn token_request_parts(&self) -> Result<(String, &str, &str), String> {
         let file = self.token_file.as_os_str().is_empty();
         let missing = [
@@ -133,15 +134,15 @@ impl AzureIdentity {
     }
 }
 
-/// Returns true if the tenant is an ID or a domain. Other characters are rejected, because it becomes part of
-/// a URL.
+/// Returns true if the tenant is an ID or a domain. Anything else is rejected, because the tenant becomes
+/// part of a URL.
 fn is_tenant(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
-/// Normalizes the URL of a token server; empty means the default. Returns `None` if it isn't safe to send
-/// secrets to.
+/// Normalizes a token server's URL; empty means the default. Returns `None` if secrets must not be sent
+/// there.
 fn parse_authority(text: &str) -> Option<String> {
     let text = text.trim_end_matches('/');
     let text = if text.is_empty() { AUTHORITY } else { text };

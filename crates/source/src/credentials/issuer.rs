@@ -29,8 +29,8 @@ pub(crate) enum IssuerKind {
     /// GitHub, which issues tokens to an App.
     Github {
         app: GithubApp,
-        /// Owner of the repository, for looking up the installation. `None` if the Secret specifies the
-        /// installation's ID.
+        /// Owner of the repository, for looking up the installation. `None` if the Secret contains the
+        /// installation ID.
         owner: Option<String>,
     },
     /// Google, which issues tokens to a service account.
@@ -123,7 +123,7 @@ impl IssuerKind {
         }
     }
 
-    /// Returns the name of the credential type.
+    /// Returns the credential type, for messages.
     pub fn credential_name(&self) -> &'static str {
         match self {
             Self::Github { .. } => GITHUB_APP_NAME,
@@ -132,7 +132,7 @@ impl IssuerKind {
         }
     }
 
-    /// Returns the user name to send along with a token.
+    /// Returns the user name to send with a token.
     pub fn username(&self) -> &str {
         match self {
             Self::Github { .. } => "x-access-token",
@@ -142,7 +142,7 @@ impl IssuerKind {
         }
     }
 
-    /// Returns true if the token is sent as a bearer token instead of a password.
+    /// Returns true if the token is a bearer token rather than a password.
     pub fn is_bearer(&self) -> bool {
         matches!(self, Self::Azure(AzureIdentity { registry: None, .. }))
     }

@@ -1,4 +1,4 @@
-//! Reading of credentials from Secrets and ConfigMaps.
+//! Reads credentials from Secrets and ConfigMaps.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::Credentials;
 use super::secret::{Secret, SecretKind};
 use crate::secret_text::SecretText;
 
-/// ConfigMap that contains trusted certificates by host.
+/// ConfigMap with trusted certificates by host.
 const CERTIFICATES_CONFIG_MAP: &str = "argocd-tls-certs-cm";
 /// ConfigMap with the SSH keys of known hosts.
 const KNOWN_HOSTS_CONFIG_MAP: &str = "argocd-ssh-known-hosts-cm";
 
-/// ConfigMap with the public keys that signatures are verified with, by key ID.
+/// ConfigMap with the public keys for verifying signatures, by key ID.
 const SIGNING_KEYS_CONFIG_MAP: &str = "argocd-gpg-keys-cm";
 
 /// Error for an object with invalid credentials. Its message contains no secrets.
@@ -24,12 +24,12 @@ const SIGNING_KEYS_CONFIG_MAP: &str = "argocd-gpg-keys-cm";
 pub struct CredentialsError {
     /// Kind and name of the object, such as `Secret argocd/github`.
     pub object: String,
-    /// Reason why the credentials are invalid.
+    /// Reason the credentials are invalid.
     pub reason: String,
 }
 
 impl Credentials {
-    /// Label of Secrets that contain repository credentials.
+    /// Label on Secrets with repository credentials.
     pub const LABEL: &str = "argocd.argoproj.io/secret-type";
 
     /// Returns true if an object contains repository credentials.
@@ -43,7 +43,7 @@ impl Credentials {
         }
     }
 
-    /// Adds the credentials from `others`. Existing certificates and signing keys are kept.
+    /// Merges in `others`, keeping existing certificates and signing keys.
     pub fn merge(&mut self, others: &Self) {
         self.secrets.extend(others.secrets.iter().cloned());
         self.projects.extend(others.projects.iter().cloned());
@@ -63,7 +63,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// Returns an error if the object contains repository credentials that are invalid.
+    /// Returns an error if the object contains invalid repository credentials.
     pub fn add(&mut self, object: &Object) -> Result<bool, CredentialsError> {
         match (object.group(), object.kind(), object.name()) {
             ("", "Secret", _) => self.add_secret(object),

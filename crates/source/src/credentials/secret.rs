@@ -10,7 +10,7 @@ use crate::Address;
 use crate::address::{AddressKind, RemoteLocation, parse_location};
 use crate::secret_text::SecretText;
 
-/// Fields without any effect on how a repository is accessed.
+/// Fields that don't affect access to a repository.
 const IGNORED_FIELDS: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
 /// Field that enables this process's workload identity.
@@ -25,13 +25,13 @@ pub(super) enum SecretKind {
     Credentials,
 }
 
-/// A Secret whose fields haven't been validated yet. Invalid fields are reported when it is used.
+/// A Secret, not validated yet. Invalid fields are reported on use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secret {
     pub name: String,
     pub kind: SecretKind,
     url: String,
-    /// Address, spelled as in the Secret.
+    /// Address as spelled in the Secret.
     written_address: SecretText,
     fields: BTreeMap<String, SecretText>,
 }
@@ -61,21 +61,21 @@ impl Secret {
         }
     }
 
-    /// Returns true if the Secret is for exactly this repository.
+    /// Returns true if the Secret names exactly this repository.
     pub fn names_repository(&self, site: &RemoteLocation) -> bool {
         let plain = location_text(site);
-        // For registries, Secrets contain the address of the charts' folder instead of a single chart.
+        // For registries, the Secret has the address of the charts' folder, not of a single chart.
         let place = plain.rsplit_once('/').map(|(place, _)| place).filter(|_| site.scheme == "oci");
         !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
 
-    /// Returns the project that the Secret is restricted to, or `None` if it applies to all projects.
+    /// Returns the Secret's project, or `None` if it applies to all projects.
     pub fn project(&self) -> Option<&str> {
         self.text("project").map(str::trim).filter(|project| !project.is_empty())
     }
 
-    /// Returns true if the Secret's address is a prefix of the repository's. A prefix that ends in the middle
-    /// of the host doesn't count.
+    /// Returns true if the Secret's address is a prefix of the repository's. The prefix must not end within
+    /// the host.
     pub fn is_prefix_of(&self, site: &RemoteLocation) -> bool {
         let Some(rest) = location_text(site).strip_prefix(self.url.as_str()).map(str::to_owned) else {
             return false;
@@ -95,18 +95,17 @@ impl Secret {
         is_of_charts && self.text("name") == Some(name)
     }
 
-    /// Returns the address, spelled as in the Secret.
+    /// Returns the address as spelled in the Secret.
     pub fn written_address(&self) -> &str {
         &self.written_address.0
     }
 
-    /// Returns the address, with `oci://` in front if it has no scheme.
+    /// Returns the address, prefixed with `oci://` if it has no scheme.
     pub fn address(&self) -> String {
         let scheme = if self.written_address.0.contains("://") { "" } else { "oci://" };
         format!("{scheme}{}", self.written_address.0)
     }
 
-    /// Returns true if the Secret enables Git LFS.
     pub fn enables_lfs(&self) -> bool {
         self.text("enableLfs") == Some("true")
     }
@@ -156,7 +155,7 @@ impl Secret {
         if let Some(no_proxy) = self.text("noProxy") {
             no_proxy.clone_into(&mut access.no_proxy);
         }
-        // Only validate the value here. `enables_lfs` reads it.
+        // Only validated here; `enables_lfs` reads the value.
         self.parse_flag("enableLfs")?;
         access.uses_plain_http |= self.parse_flag("insecureOCIForceHttp")?;
         access.is_insecure |= self.parse_flag("insecure")? || self.parse_flag("insecureIgnoreHostKey")?;
@@ -171,8 +170,8 @@ impl Secret {
         Ok(())
     }
 
-    /// Returns the issuer of temporary passwords. `None` if the Secret has a permanent password, which takes
-    /// precedence as in Argo CD.
+    /// Returns the issuer of temporary passwords, or `None` if the Secret has a permanent one. As in Argo CD,
+    /// that takes precedence.
     fn issuer(&self, place: &AddressKind) -> Result<Option<IssuerKind>, String> {
         let has = |fields: &[&str]| fields.iter().any(|field| self.text(field).is_some());
         if has(&["password", "bearerToken", "sshPrivateKey"]) {
@@ -259,7 +258,7 @@ impl Secret {
     }
 }
 
-/// Normalizes an address for comparison, to `scheme://[user@]host[:port]/path` without `.git`.
+/// Normalizes an address to `scheme://[user@]host[:port]/path` without `.git`, for comparison.
 fn normalize_address(url: &str, is_registry: bool) -> String {
     let of_charts = is_registry || url.starts_with("oci://");
     let parsed = match of_charts {
@@ -280,7 +279,7 @@ fn normalize_address(url: &str, is_registry: bool) -> String {
     }
 }
 
-/// Normalizes an address prefix that is just a server.
+/// Normalizes an address prefix that is only a server.
 fn normalize_server(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let known = match scheme.to_ascii_lowercase().as_str() {

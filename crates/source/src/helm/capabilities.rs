@@ -1,11 +1,11 @@
-//! Arguments that tell a chart about the capabilities of the cluster.
+//! Arguments that tell a chart the capabilities of the cluster.
 
 use tidegate_model::argo::HelmSource;
 
 use crate::render_target::ClusterCapabilities;
 
-/// Returns the arguments for `helm template`. The Kubernetes and API versions come from the source or,
-/// failing that, from the cluster.
+/// Returns the arguments for `helm template`. Kubernetes and API versions come from the source or else from
+/// the cluster.
 pub(super) fn capability_arguments(
     helm: &HelmSource,
     cluster: &ClusterCapabilities,

@@ -1,5 +1,5 @@
 //! Missing dependencies of charts. Like `helm dependency build`, Tidegate puts them into the chart's `charts`
-//! folder before it calls Helm, which then decides which of them to render and under which alias.
+//! folder before it calls Helm. Helm then decides which to render and under which alias.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::tools::WorkingFolder;
 use crate::tree::{CommitReader, join_paths, path_segments};
 use crate::{SourceError, version_constraints};
 
-/// Folder for dependencies within a chart's folder.
+/// Dependencies folder within a chart's folder.
 pub(super) const DEPENDENCIES_FOLDER: &str = "charts";
 /// File extension of a packaged chart.
 pub(super) const PACKED_EXTENSION: &str = ".tgz";
-/// Maximum number of dependencies that a chart declares.
+/// Maximum number of dependencies declared by a chart.
 const CHARTS_MAX: usize = 100;
-/// Maximum total size of the packaged charts that are fetched for one chart, in bytes.
+/// Maximum total size of the packages fetched for one chart, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 /// Scheme of dependencies in the same repository.
 const LOCAL_SCHEME: &str = "file://";
-/// Prefixes of a dependency's repository field that mark a name instead of a URL.
+/// Prefixes that mark a dependency's repository as a name rather than a URL.
 const ALIAS_PREFIXES: [&str; 2] = ["@", "alias:"];
-/// Reason to report if fetching dependencies is disabled.
+/// Reason reported when fetching dependencies is disabled.
 const FETCHING_DISABLED: &str = "missing charts are fetched only if `tidegate serve --allow-chart-dependencies` allows their repository; allow the repository, or ";
-/// Reason to report if the repository isn't allowed.
+/// Reason reported when the repository isn't allowed.
 const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-chart-dependencies` matches their repository; add the repository there, or ";
 
-/// Fields of `Chart.yaml`, `requirements.yaml` and the lock files that Tidegate reads.
+/// Fields that Tidegate reads from `Chart.yaml`, `requirements.yaml` and the lock files.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ChartMetadata {
@@ -46,7 +46,7 @@ struct ChartMetadata {
     dependencies: Option<Vec<Dependency>>,
 }
 
-/// A dependency, as declared by a chart or as locked in a lock file.
+/// A dependency declared by a chart or locked in a lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Dependency {
@@ -80,22 +80,22 @@ struct LocalDependency {
     path: String,
     /// ID for the content of the folder.
     content: String,
-    /// Destination folder for the dependency, relative to the chart's folder.
+    /// Destination folder, relative to the chart's folder.
     destination: String,
 }
 
-/// A dependency whose archive was fetched.
+/// A dependency fetched as an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PackedDependency {
-    /// Name of the chart and its repository, for messages.
+    /// Name and repository of the chart, for messages.
     name: String,
-    /// Destination path for the archive, relative to the chart's folder.
+    /// Destination path, relative to the chart's folder.
     destination: String,
     content: Arc<Vec<u8>>,
 }
 
 impl Dependencies {
-    /// Determines which dependencies of a chart are missing, without fetching them.
+    /// Finds a chart's missing dependencies without fetching them.
     pub fn find_missing((folder, files): (&str, &dyn FileAccess), chart: &str) -> Result<Self, SourceError> {
         let Some(own) = parse_file::<ChartMetadata>(files, &join_paths(folder, CHART_FILE))? else {
             return Ok(Self::default());
@@ -247,7 +247,7 @@ impl Dependencies {
         }
     }
 
-    /// Copies dependencies from the same commit to the chart's folder for dependencies.
+    /// Copies dependencies from the same commit into the chart's dependencies folder.
     pub fn copy_local(
         &self,
         reader: &CommitReader<'_>,
@@ -267,8 +267,8 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Writes the packaged charts to the chart's folder for dependencies. Each archive is checked first,
-    /// because Helm unpacks it without the same limits.
+    /// Writes the packaged charts to the chart's dependencies folder. Checks each archive first, because Helm
+    /// unpacks it without the same limits.
     pub fn write_packed(
         &self,
         chart: &str,
@@ -296,12 +296,12 @@ fn dependencies_denied(chart: &str, refused: &[Dependency], why: &'static str) -
     SourceError::Dependencies { chart: chart.to_owned(), missing: missing.join(", "), why }
 }
 
-/// Parses a file. Returns `None` if it is missing or invalid, which Helm will report.
+/// Parses a file. Returns `None` if it is missing or invalid, for Helm to report.
 fn parse_file<T: DeserializeOwned>(files: &dyn FileAccess, path: &str) -> Result<Option<T>, SourceError> {
     Ok(files.read_file(path)?.and_then(|content| serde_saphyr::from_slice(&content).ok()))
 }
 
-/// Returns an error unless the dependency's name is safe to use in a file name.
+/// Fails if the dependency's name is unsafe in a file name.
 fn check_name(wanted: &Dependency, chart: &str) -> Result<(), SourceError> {
     let is_sign = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match !wanted.name.is_empty() && wanted.name.chars().all(is_sign) {
@@ -313,7 +313,7 @@ fn check_name(wanted: &Dependency, chart: &str) -> Result<(), SourceError> {
     }
 }
 
-/// Returns the names of the dependencies that are missing from the `charts` folder.
+/// Returns the names of dependencies missing from the `charts` folder.
 fn missing_names<'d>(
     (folder, files): (&str, &dyn FileAccess),
     declared: &'d [Dependency],
@@ -344,7 +344,7 @@ fn missing_names<'d>(
     Ok(missing)
 }
 
-/// Returns the name of a packaged chart. It is read from the archive if the file name has no version.
+/// Returns the name of a packaged chart, read from the archive if the file name has no version.
 fn packed_chart_name(
     files: &dyn FileAccess,
     path: &str,
@@ -367,10 +367,10 @@ fn packed_chart_name(
         .map(|chart| chart.name))
 }
 
-/// Returns the locked version of the dependency that is declared at index `at`.
+/// Returns the locked version of the dependency declared at index `at`.
 fn locked_version(locked: &[Dependency], declared: &[Dependency], at: usize) -> Result<String, String> {
     let Some(wanted) = declared.get(at) else { return Ok(String::new()) };
-    // With aliases, a chart is declared several times. Locked dependencies are in the same order.
+    // Aliases allow a chart to be declared several times. Locked dependencies are in the same order.
     let before = declared.iter().take(at).filter(|one| one.name == wanted.name).count();
     let found = locked.iter().filter(|one| one.name == wanted.name).nth(before);
     let found = found.ok_or_else(|| format!("{} is missing", wanted.name))?;

@@ -12,7 +12,7 @@ use crate::tools::visit_files;
 /// File with the default values of a chart.
 const VALUES: &str = "values.yaml";
 
-/// Values that the source passes to the chart. Their strings are collected only if Helm fails.
+/// The source's values for the chart. Their strings are collected only if Helm fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PrivateValues {
     parameters: Vec<String>,
@@ -25,7 +25,7 @@ impl PrivateValues {
         let mut parameters = Vec::new();
         for one in &helm.parameters {
             parameters.push(one.value.clone());
-            // Build variables are public, so a value that is just a variable needn't be masked.
+            // Build variables are public, so don't mask a value that is only a variable.
             if !one.value.starts_with('$') {
                 parameters.push(variables.replace(&one.value));
             }
@@ -33,7 +33,7 @@ impl PrivateValues {
         Self { parameters, object: helm.values_object.clone(), text: helm.values.clone() }
     }
 
-    /// Returns the values that must be masked.
+    /// Returns the values to mask.
     pub fn to_mask_values(&self) -> MaskValues {
         let mut values = MaskValues::default();
         self.parameters.iter().for_each(|value| values.add(value));
@@ -45,8 +45,8 @@ impl PrivateValues {
     }
 }
 
-/// Adds default values of charts whose names suggest that they are secret. The other defaults help users to
-/// find errors and aren't masked.
+/// Adds the charts' default values with secret-sounding names. Other defaults stay visible, because they help
+/// users to find errors.
 pub(super) fn add_defaults(values: &mut MaskValues, chart: &Path) {
     visit_files(
         chart,

@@ -1,5 +1,5 @@
-//! Checks of charts' JSON schemas. Helm follows references in them to local files and servers, so all
-//! schemas, including those in packaged charts, are checked before Helm gets to read the chart.
+//! Checks of charts' JSON schemas. Helm follows their references to local files and servers, so Tidegate
+//! checks every schema first, including those in packaged charts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::tools::visit_files;
 const SCHEMA_FILE: &str = "values.schema.json";
 /// UTF-8 byte order mark, which Helm ignores.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Keywords whose values are data, not schemas, unless a reference points to them.
+/// Keywords that hold data rather than schemas, unless a reference points to them.
 const DATA_KEYWORDS: [&str; 5] = ["default", "examples", "example", "const", "enum"];
 /// Maximum nesting depth of packaged charts.
 const DEPTH_MAX: usize = 4;
@@ -41,10 +41,10 @@ const SINGLE_SCHEMA_KEYWORDS: [&str; 11] = [
 ];
 /// Keyword that specifies the dialect of a schema.
 const DIALECT_KEYWORD: &str = "$schema";
-/// Prefixes of the dialects that are built into Helm.
+/// Prefixes of the dialects built into Helm.
 const DIALECTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 
-/// Returns an error if a schema in the chart isn't safe for Helm to read.
+/// Fails if a schema in the chart is unsafe for Helm to read.
 pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     let mut found = Ok(());
     visit_files(
@@ -59,10 +59,10 @@ pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     found
 }
 
-/// Checks one file of a chart. A schema that can't be parsed is rejected, because Helm might still parse it
-/// and follow its references.
+/// Checks one file of a chart. Rejects a schema that can't be parsed, because Helm might still parse it and
+/// follow its references.
 fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
-    // In paths within an archive, Helm treats backslashes as slashes.
+    // Helm treats backslashes in archive paths as slashes.
     let path = &path.replace('\\', "/");
     let mut names = path.rsplit('/');
     let (name, folder) = (names.next().unwrap_or_default(), names.next());
@@ -114,7 +114,7 @@ fn outside_reference_error(path: &str, field: &str, to: &str) -> String {
     )
 }
 
-/// Returns the first reference to something outside the schema, preceded by its keyword.
+/// Returns the first reference outside the schema, preceded by its keyword.
 fn find_outside_reference(schema: &Value) -> Option<(String, String)> {
     let (mut known, base) =
         (BTreeSet::from([SCHEMA_FILE.to_owned()]), schema_name(schema).unwrap_or_default());
@@ -160,7 +160,7 @@ fn collect_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
     });
 }
 
-/// Resolves the name of a subschema relative to the name of the schema.
+/// Resolves a subschema's name against the schema's.
 fn resolve_name(base: &str, name: &str) -> String {
     let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
     if folder.is_empty() || name.contains(':') || name.starts_with('/') {
@@ -169,8 +169,8 @@ fn resolve_name(base: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// Visits the strings in a schema, each with its field. `has_names` is true if the fields of `value` are
-/// names of schemas instead of keywords; `with_data` includes data.
+/// Visits each string in a schema along with its field. `has_names` is true if the fields of `value` are
+/// schema names rather than keywords; `with_data` includes data.
 fn visit_texts(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
     match value {
         Value::Array(all) => all.iter().for_each(|one| visit_texts(one, (false, with_data), with)),

@@ -9,15 +9,15 @@ use crate::file_access::{FileAccess, is_pattern, matching_files, resolve_path};
 use crate::render_inputs::RenderInputs;
 use crate::render_target::Variables;
 
-/// A file that is passed to Helm.
+/// A file passed to Helm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuesFile {
-    /// Name of the file, for messages.
+    /// File name, for messages.
     pub name: String,
     pub content: Vec<u8>,
 }
 
-/// Sources that are searched for values files.
+/// Sources to search for values files.
 pub(crate) struct ValuesFileSearch<'s> {
     /// Folder of the chart.
     pub folder: &'s str,
@@ -48,7 +48,7 @@ impl ValuesEntry {
 }
 
 impl ValuesFileSearch<'_> {
-    /// Returns the values files without duplicates. A file's position is that of the entry that names it
+    /// Returns the values files without duplicates. A file takes the position of the entry that names it
     /// explicitly or, failing that, of the first pattern that matches it.
     pub fn value_files(&self, helm: &HelmSource) -> Result<Vec<ValuesFile>, SourceError> {
         let wanted: Vec<ValuesEntry> =
@@ -102,7 +102,7 @@ impl ValuesFileSearch<'_> {
             let path = resolve_path("", &self.variables.replace(rest))?;
             return Ok(ValuesEntry { text: text.to_owned(), reference: Some(reference.to_owned()), path });
         }
-        // An unknown variable would be replaced with an empty string and select a different file.
+        // An unknown variable would become an empty string and select a different file.
         if let Some(name) = name.filter(|name| {
             let name = name.trim_matches(['{', '}']);
             name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !self.variables.has(name)

@@ -20,14 +20,14 @@ use crate::tree::CommitReader;
 const DEPTH_MAX: u64 = 8;
 /// Maximum number of remote bases and files for one source.
 const FETCHED_MAX: u64 = 100;
-/// Reason to report if fetching remote bases is disabled.
+/// Reason reported when fetching remote bases is disabled.
 const FETCHING_DISABLED: &str = "remote bases are fetched only if `tidegate serve --allow-remote-bases` allows them; allow this base, \
      copy it into the repository, or make it a separate source";
-/// Reason to report if the base isn't allowed.
+/// Reason reported when the base isn't allowed.
 const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches this base; add a matching prefix, copy the base \
      into the repository, or make it a separate source";
 
-/// A commit of another repository, and the folders of it that are needed.
+/// Required folders of a commit in another repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FetchedTree {
     pub repository: OpenRepository,
@@ -35,11 +35,11 @@ pub(super) struct FetchedTree {
     /// True if Git LFS pointers are replaced with the content of their objects.
     has_lfs: bool,
     needs: KustomizationRequirements,
-    /// Required folders. No folder contains another one.
+    /// Required folders, none inside another.
     pub folders: Vec<(String, ObjectId)>,
 }
 
-/// An open repository. Compared by address.
+/// An open repository, compared by address.
 #[derive(Clone)]
 pub(super) struct OpenRepository(pub Arc<Repository>);
 
@@ -59,13 +59,13 @@ impl Eq for OpenRepository {}
 
 /// An entry that hasn't been fetched yet.
 struct QueuedEntry {
-    /// Index of the tree that the entry's kustomization is in. `None` for the source itself.
+    /// Index of the tree with the entry's kustomization. `None` for the source itself.
     tree: Option<usize>,
     depth: u64,
     entry: RemoteEntry,
 }
 
-/// Fetches remote entries and, recursively, those of the fetched kustomizations, which are edited to refer to
+/// Fetches remote entries and, recursively, those of the fetched kustomizations. These are edited to refer to
 /// the fetched folders and files.
 pub(super) fn fetch_entries(
     own: &mut KustomizationRequirements,
@@ -146,12 +146,12 @@ fn fetch_entry(
     let repository = OpenRepository(repository);
     let known = trees.iter().position(|tree| tree.repository == repository && tree.commit == commit);
     let number = known.unwrap_or(trees.len());
-    // The closure runs again if Git LFS objects had to be fetched, so it must not change shared state.
+    // The closure runs again after fetching Git LFS objects, so it must not change shared state.
     let before = trees.get(number).map(|tree| tree.needs.clone()).unwrap_or_default();
     let lfs = trees.get(number).map_or_else(|| repository.0.enables_lfs(), |tree| tree.has_lfs);
     let found = repository.0.with_reader_and_lfs((&commit, lfs), &making.limits, |reader| {
         let mut needs = before.clone();
-        // Report a missing folder here, because Kustomize's message would show a path in the working folder.
+        // Report a missing folder here; Kustomize's message would show a path in the working folder.
         reader.folder(&path)?;
         let entries = needs.add(reader, &path, None)?;
         Ok((needs, entries))
@@ -179,8 +179,8 @@ impl FetchedTree {
         self.repository.0.with_reader_and_lfs((&self.commit, self.has_lfs), &making.limits, using)
     }
 
-    /// Returns the replacements for `file`, or `None` if it is copied unchanged. `to` is its destination
-    /// relative to `root`, a folder in the working folder.
+    /// Returns the replacements for `file`, or `None` to copy it unchanged. `to` is its destination relative
+    /// to `root`, a folder in the working folder.
     pub fn replacement_files(
         &self,
         root: &str,

@@ -7,15 +7,15 @@ use super::remote_entry::is_address;
 /// Fields that refer to files or folders.
 pub(super) const FILE_OR_FOLDER_FIELDS: [&str; 6] =
     ["resources", "bases", "components", "generators", "transformers", "validators"];
-/// Fields that refer to configurations of plugins. A configuration may refer to further files.
+/// Fields that refer to plugin configurations, which may refer to further files.
 pub(super) const PLUGIN_FIELDS: [&str; 3] = ["generators", "transformers", "validators"];
-/// Fields that tell Kustomize to render charts.
+/// Fields that make Kustomize render charts.
 pub(super) const CHART_FIELDS: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
 /// Fields that refer only to files.
 const FILE_FIELDS: [&str; 3] = ["crds", "configurations", "patchesStrategicMerge"];
-/// Fields that contain a list whose entries refer to a file in their `path` field.
+/// Fields with a list of entries that refer to a file in their `path` field.
 const PATH_ENTRY_FIELDS: [&str; 4] = ["patches", "patchesJson6902", "replacements", "patchesStrategicMerge"];
-/// Fields with a list of generators, whose fields refer to files as `file` or `key=file`.
+/// Fields with a list of generators, which refer to files as `file` or `key=file`.
 const GENERATOR_FIELDS: [&str; 2] = ["configMapGenerator", "secretGenerator"];
 /// Fields of a generator that refer to files.
 const GENERATOR_FILE_FIELDS: [&str; 3] = ["files", "envs", "env"];
@@ -23,15 +23,15 @@ const GENERATOR_FILE_FIELDS: [&str; 3] = ["files", "envs", "env"];
 const OPEN_API: &str = "openapi";
 /// Field that refers to a file in many types of entries.
 const PATH: &str = "path";
-/// Fields of a plugin's configuration that refer to files.
+/// Plugin configuration fields that refer to files.
 const PLUGIN_FILE_FIELDS: [&str; 8] =
     [PATH, "paths", "files", "envs", "env", "resources", "valuesFile", "additionalValuesFiles"];
 
-/// Fields of a plugin's configuration with arbitrary content, or with names of object fields.
+/// Plugin configuration fields with arbitrary content or names of object fields.
 const FREE_FORM_FIELDS: [&str; 3] = ["annotations", "labels", "fieldSpecs"];
 
 /// Returns a field that differs from a known field only in case, along with the known spelling. Kustomize
-/// accepts both, but Tidegate looks only for the latter.
+/// accepts both, but Tidegate only looks for the latter.
 pub(super) fn find_misspelled_field(value: &Value) -> Option<(&str, &'static str)> {
     let known = [
         FILE_OR_FOLDER_FIELDS.as_slice(),
@@ -71,8 +71,7 @@ pub(super) fn named_files(value: &Value) -> Vec<String> {
     named
 }
 
-/// Returns the files that a plugin's configuration refers to. An invalid configuration is left for Kustomize
-/// to report.
+/// Returns the files that a plugin configuration refers to. Kustomize reports invalid configurations.
 pub(super) fn plugin_files(text: &str) -> Vec<String> {
     let mut named = Vec::new();
     for document in serde_saphyr::from_multiple::<Value>(text).unwrap_or_default() {
@@ -96,12 +95,12 @@ fn search_files(value: &Value, named: &mut Vec<String>) {
     }
 }
 
-/// Returns true if an entry, possibly preceded by a key, refers to a file on a server.
+/// Returns true if an entry, with or without a key, refers to a file on a server.
 pub(super) fn is_remote_file(text: &str) -> bool {
     is_address(file_of(text)) || is_address(text)
 }
 
-/// Returns the file of an entry, without the key that may precede it.
+/// Returns the file of an entry, without its key, if any.
 pub(super) fn file_of(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, file)| file)
 }

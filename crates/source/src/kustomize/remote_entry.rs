@@ -7,14 +7,14 @@ use crate::tree::resolve_path;
 pub(super) enum ParsedEntry {
     /// A folder of a Git repository.
     Folder(GitFolder),
-    /// A single file on a server, with its URL.
+    /// URL of a single file on a server.
     File(String),
 }
 
 /// A folder of a Git repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GitFolder {
-    /// Address of the repository.
+    /// URL of the repository.
     pub url: String,
     /// Commit, tag or branch. Empty if not specified.
     pub revision: String,
@@ -22,22 +22,22 @@ pub(super) struct GitFolder {
     pub path: String,
 }
 
-/// Prefix of an entry that always refers to a Git repository.
+/// Prefix that marks an entry as a Git repository.
 const GIT_PREFIX: &str = "git::";
 /// Schemes that Kustomize accepts.
 const SCHEMES: [&str; 4] = ["ssh://", "https://", "http://", "file://"];
-/// Path segment that precedes the name of the repository on some hosts, such as Azure DevOps.
+/// Path segment before the repository name on some hosts, such as Azure DevOps.
 const BEFORE_REPOSITORY: &str = "_git/";
-/// Suffix that the name of a repository may have.
+/// Optional suffix of a repository name.
 const GIT_SUFFIX: &str = ".git";
 /// Host that may be written without a scheme.
 const KNOWN_HOST: &str = "github.com";
 /// File extensions that identify an entry as a file.
 const FILES: [&str; 3] = [".yaml", ".yml", ".json"];
-/// Number of path segments in a repository's URL, unless the entry marks where the repository ends.
+/// Number of path segments in a repository's URL, unless the entry marks its end.
 const REPOSITORY_SEGMENTS: usize = 2;
 
-/// Returns true if an entry is certainly a URL and not a path.
+/// Returns true if an entry is certainly a URL rather than a path.
 pub(super) fn is_address(text: &str) -> bool {
     text.contains("://") || text.starts_with(GIT_PREFIX)
 }
@@ -116,7 +116,7 @@ fn split_host(address: &str) -> Result<(String, String), String> {
     Ok((format!("{scheme}{user}{host}{between}"), path.to_owned()))
 }
 
-/// Splits a path into the path of the repository and the path of the folder.
+/// Splits a path into the repository's and the folder's.
 fn split_repository_path(path: &str) -> Result<(&str, &str), String> {
     let at = |index: usize| path.split_at_checked(index).unwrap_or((path, ""));
     let (repository, folder) = if let Some(above) = path.find(BEFORE_REPOSITORY) {
@@ -141,13 +141,13 @@ fn split_repository_path(path: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// Returns the end of the repository's name if the name has the `.git` suffix.
+/// Returns the end of the repository name if it has the `.git` suffix.
 fn repository_name_end(path: &str) -> Option<usize> {
     let ends = path.match_indices(GIT_SUFFIX).map(|(index, suffix)| index.saturating_add(suffix.len()));
     ends.into_iter().find(|end| path.get(*end..).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// Returns the revision in a query: the `ref` parameter or, if it isn't set, the `version` parameter.
+/// Returns the revision in a query: the `ref` parameter or else `version`.
 fn query_revision(query: &str) -> String {
     let value = |name: &str| {
         let mut all = form_urlencoded::parse(query.as_bytes());

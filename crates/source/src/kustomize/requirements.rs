@@ -1,4 +1,4 @@
-//! Folders and remote entries that the kustomizations of a commit need.
+//! Folders and remote entries that a commit's kustomizations need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ use crate::tree::{self, CommitReader};
 
 /// Maximum number of folders with kustomizations.
 const FOLDERS_MAX: usize = 1_000;
-/// Fields whose remote entries Tidegate fetches.
+/// Fields with remote entries that Tidegate fetches.
 pub(super) const FETCHABLE_FIELDS: [&str; 3] = ["resources", "bases", "components"];
-/// Reason to report for a remote entry in any other field.
+/// Reason reported for remote entries in any other field.
 const NOT_FETCHED_HERE: &str =
     "only entries of resources, bases and components are fetched; copy the file into the repository";
 
-/// Folders that the kustomizations of a commit need, and the edits to these kustomizations.
+/// Folders that a commit's kustomizations need, and the edits to these kustomizations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KustomizationRequirements {
     visited: BTreeSet<String>,
@@ -33,7 +33,7 @@ pub(super) struct KustomizationRequirements {
 /// A remote entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemoteEntry {
-    /// Path of the kustomization that contains the entry.
+    /// Path of the kustomization with the entry.
     pub file: String,
     pub field: &'static str,
     /// Index of the entry in the list.
@@ -42,9 +42,9 @@ pub(crate) struct RemoteEntry {
 }
 
 impl KustomizationRequirements {
-    /// Adds a folder, along with all folders of the same commit that its kustomization needs. Returns the
-    /// remote entries of these kustomizations. If `found`, the folder's kustomization, is `None`, it is read
-    /// from the commit.
+    /// Adds a folder and all folders of the same commit that its kustomization needs. Returns the remote
+    /// entries of these kustomizations. `found` is the folder's kustomization; if `None`, it is read from the
+    /// commit.
     pub fn add(
         &mut self,
         reader: &CommitReader<'_>,
@@ -81,7 +81,7 @@ impl KustomizationRequirements {
                         what: "folders with kustomizations",
                     });
                 }
-                // A folder without a kustomization is reported by Kustomize.
+                // Kustomize reports a folder without a kustomization.
                 if let Some(found) = find_kustomization(reader, &named)? {
                     waiting.push((named, found));
                 }
@@ -90,7 +90,7 @@ impl KustomizationRequirements {
         Ok(entries)
     }
 
-    /// Returns the needed folders, except for those inside another, along with their trees.
+    /// Returns the needed folders and their trees, omitting folders inside another.
     pub fn folders(&self, reader: &CommitReader<'_>) -> Result<Vec<(String, ObjectId)>, SourceError> {
         let is_inside = |one: &String| {
             let is_above =
@@ -102,7 +102,7 @@ impl KustomizationRequirements {
         for one in outer {
             if let Some(tree) = reader.find_folder(one)? {
                 let has_links = reader.list(tree, one, true)?.iter().any(|entry| entry.is_link());
-                // The target of a link is part of the content, and it may be anywhere in the commit.
+                // A link's target is part of the content and may be anywhere in the commit.
                 folders.push((one.clone(), tree));
                 if has_links {
                     folders.push((String::new(), reader.root));
@@ -180,7 +180,7 @@ fn required_entries(
 enum LocalEntry {
     Folder(String),
     File(String, tree::TreeEntry),
-    /// The entry isn't in the commit, so it must be remote.
+    /// The entry isn't in the commit and must be remote.
     NotFound,
 }
 
@@ -215,7 +215,7 @@ fn reject_absolute(file: &str, text: &str) -> Result<(), SourceError> {
     }
 }
 
-/// Returns the error for a remote entry that isn't fetched because of `why`.
+/// Returns the error for a remote entry not fetched because of `why`.
 pub(super) fn remote_entry_error(file: &str, text: &str, why: &'static str) -> SourceError {
     SourceError::RemoteBase { file: file.to_owned(), base: remote_entry::without_secrets(text), why }
 }

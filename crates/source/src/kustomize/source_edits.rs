@@ -1,4 +1,4 @@
-//! Edits that a source makes to its kustomization, like `kustomize edit`.
+//! Edits to a kustomization from its source, like `kustomize edit`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::file_access::resolve_path;
 use crate::render_target::Variables;
 use crate::tree::CommitReader;
 
-/// Stands for the current value in an image.
+/// Placeholder for the current value in an image.
 const CURRENT_VALUE: &str = "*";
 
 /// Applies `source.kustomize` to a kustomization.
@@ -77,7 +77,7 @@ pub(super) fn apply_edits(
     Ok(())
 }
 
-/// Returns a list in the kustomization, creating it if it doesn't exist.
+/// Returns a list in the kustomization, creating it if necessary.
 fn list_field<'f>(fields: &'f mut Map<String, Value>, name: &str) -> Result<&'f mut Vec<Value>, String> {
     let field = fields.entry(name).or_insert(Value::Null);
     if field.is_null() {

@@ -11,9 +11,9 @@ use tidegate_model::Digest;
 use crate::checkout::OutputFile;
 use crate::tree::{join_paths, path_segments};
 
-/// Folder for other repositories in the working folder, with a numbered subfolder for each.
+/// Folder for other repositories in the working folder, with a numbered subfolder each.
 pub(super) const FETCHED_FOLDER: &str = "fetched";
-/// Number of digits of the digest in a fetched file's name.
+/// Number of digest digits in a fetched file's name.
 const DIGITS: usize = 16;
 
 /// An edited kustomization.
@@ -29,7 +29,7 @@ pub(super) struct KustomizationEdit {
 pub(super) enum Replacement {
     /// A folder in the repository with the given number.
     Folder { tree: usize, path: String },
-    /// A file to write next to the kustomization. Kustomize doesn't read files outside of its folder.
+    /// A file to write next to the kustomization, because Kustomize doesn't read files outside its folder.
     File { url: String, content: Arc<Vec<u8>> },
 }
 
@@ -44,8 +44,8 @@ impl KustomizationEdit {
         self.entries.insert(entry, fetched);
     }
 
-    /// Returns the files to write for the kustomization at `path`. Their paths are relative to `root`, a
-    /// folder in the working folder.
+    /// Returns the files to write for the kustomization at `path`, relative to `root`, a folder in the
+    /// working folder.
     pub fn files_to_write(&self, root: &str, path: &str) -> Vec<OutputFile> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let up = "../".repeat(path_segments(root).chain(path_segments(folder)).count());
@@ -86,7 +86,7 @@ impl KustomizationEdit {
     }
 }
 
-/// Returns a file name that can't conflict with files from repositories.
+/// Returns a file name that can't clash with repository files.
 fn fetched_file_name(url: &str) -> String {
     let mut digits = Digest(Sha256::digest(url.as_bytes()).into()).to_string();
     digits = digits.trim_start_matches("sha256:").to_owned();

@@ -15,7 +15,7 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
 pub(super) const OBJECTS_MAX: usize = 100;
 /// Maximum number of headers in an action.
 const HEADERS_MAX: usize = 32;
-/// Headers that concern the transport. A server's values for them are ignored.
+/// Transport headers. A server's values for them are ignored.
 const TRANSPORT_HEADERS: [&str; 11] = [
     "host",
     "connection",
@@ -36,7 +36,7 @@ pub(super) struct Action {
     pub href: String,
     /// Headers to send with the request.
     pub headers: HeaderMap,
-    /// True if the server has said that the URL and headers suffice as credentials.
+    /// True if the server said that the URL and headers suffice as credentials.
     pub is_authenticated: bool,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn parse_batch_response(
     Ok(found)
 }
 
-/// Parses the request headers that a server asks for. Their values may be secret.
+/// Parses the request headers that a server asks for. The values may be secret.
 pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
     if given.len() > HEADERS_MAX {
         return Err("the server requires too many request headers");

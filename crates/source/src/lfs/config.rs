@@ -9,8 +9,8 @@ use tidegate_web::redirect_target;
 /// Maximum size of the file, in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Returns the server in a `.lfsconfig`, resolved against the repository's URL, or `None` if it doesn't name
-/// any. The error continues a sentence that starts with the file name.
+/// Returns the server named in a `.lfsconfig`, resolved against the repository's URL, or `None` if it names
+/// none. The error continues a sentence that starts with the file name.
 pub(super) fn configured_server(
     config: &[u8],
     repository: Option<&Uri>,
@@ -29,7 +29,7 @@ pub(super) fn configured_server(
     let wrong = "contains a server URL that is not allowed: it must use https:// and not contain a user";
     let named = url.trim_end_matches('/');
     let uri = if named.contains("://") { named.parse::<Uri>().ok() } else { None };
-    // As with redirects, only a repository that uses plain HTTP may have an LFS server that does.
+    // As with redirects, the LFS server may use plain HTTP only if the repository does.
     let is_safe = |uri: &Uri| uri.scheme_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
     let uri = uri.filter(|uri| repository.is_some() || is_safe(uri)).ok_or(wrong)?;
     redirect_target(repository.unwrap_or(&uri), named).map(Some).map_err(|_| wrong)

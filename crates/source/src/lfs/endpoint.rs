@@ -22,11 +22,11 @@ const RESPONSE_BYTES_MAX: u64 = 4 << 20;
 /// An LFS server.
 pub(super) struct Endpoint {
     pub base: Uri,
-    /// Headers with credentials that the server itself has provided.
+    /// Headers with credentials provided by the server itself.
     headers: HeaderMap,
 }
 
-/// Connections that are used during one fetch.
+/// Connections for one fetch.
 pub(super) struct LfsConnections<'w> {
     pub address: &'w Address,
     pub network: &'w Network,
@@ -91,7 +91,7 @@ impl<'w> LfsConnections<'w> {
         Ok(Endpoint { base, headers })
     }
 
-    /// Sends a batch request, and returns the result for each object.
+    /// Sends a batch request and returns the result for each object.
     pub fn request_batch(
         &self,
         endpoint: &Endpoint,
@@ -108,8 +108,8 @@ impl<'w> LfsConnections<'w> {
         batch::parse_batch_response(&answer).map_err(Problem::new)
     }
 
-    /// Returns a connection to the server that stores an object. Credentials are sent only if `shows` is
-    /// true, and only to the repository's own server.
+    /// Returns a connection to the server that stores an object. `shows` allows sending credentials, but only
+    /// to the repository's own server.
     pub fn link_to(&self, uri: &Uri, shows: bool) -> Result<Arc<Link>, Problem> {
         let server = format!("{:?} {:?}", uri.scheme(), uri.authority());
         let mut links = self.links.borrow_mut();
@@ -122,8 +122,8 @@ impl<'w> LfsConnections<'w> {
         Ok(link)
     }
 
-    /// Returns the access settings for another server. Anyone who can commit to the repository can choose it,
-    /// so loopback addresses are allowed only if the repository is on this machine, too.
+    /// Returns the access settings for another server. Anyone who can commit to the repository chooses it, so
+    /// loopback addresses are allowed only if the repository is on this machine, too.
     fn access_to_other_host(&self, host: &str) -> AccessSettings {
         let is_here = match self.address.kind() {
             AddressKind::Http(site) | AddressKind::Ssh(site) => is_local_host(&site.host),

@@ -1,14 +1,14 @@
 //! Git LFS errors.
 
-/// Error for Git LFS objects that couldn't be fetched. The message doesn't contain secrets.
+/// Error for Git LFS objects that couldn't be fetched. The message contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LfsError {
     /// A failed batch request.
     #[error("repository {repository}: cannot fetch {files} from Git LFS: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
     Server {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
-        /// Path of the first file, and the number of further files.
+        /// Path of the first file, and the number of others.
         files: String,
         /// Message from the server or the connection.
         reason: String,
@@ -18,7 +18,7 @@ pub enum LfsError {
     /// An object that isn't available.
     #[error("repository {repository}: cannot fetch {file} from Git LFS: object {oid}: {reason}; {hint}")]
     Object {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// Path of the file.
         file: String,
@@ -35,21 +35,21 @@ pub enum LfsError {
          `git lfs push --object-id origin {oid}`, or commit the file again"
     )]
     Mismatch {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// Path of the file.
         file: String,
         /// Expected SHA-256 digest of the content, in hexadecimal.
         oid: String,
-        /// Comparison of the actual and the expected value.
+        /// Comparison of the actual and expected values.
         found: String,
     },
-    /// A `.lfsconfig` that is invalid or names a forbidden server.
+    /// An invalid `.lfsconfig`, or one that names a forbidden server.
     #[error("repository {repository}: .lfsconfig {reason}; correct or remove the file")]
     Config {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
-        /// Reason, as a phrase that follows the name of the file.
+        /// Reason, as a phrase that follows the file name.
         reason: &'static str,
     },
     /// A pointer with extensions, which are not supported.
@@ -57,18 +57,18 @@ pub enum LfsError {
         "repository {repository}: {file} is a Git LFS pointer with extensions, which are not supported; commit the pointer without extensions"
     )]
     Extended {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// Path of the file.
         file: String,
     },
-    /// Files that are still missing after `ROUNDS_MAX` fetches, each of which revealed more of them.
+    /// Files still missing after `ROUNDS_MAX` fetches, each of which revealed more.
     #[error(
         "repository {repository}: {file} and other Git LFS files are still missing after {rounds} fetches; \
          store fewer files with Git LFS, especially kustomizations, and compare again"
     )]
     TooManyRounds {
-        /// Address of the repository, without secrets.
+        /// Redacted repository address.
         repository: String,
         /// Path of the first missing file.
         file: String,

@@ -1,4 +1,4 @@
-//! Fetching of missing Git LFS objects, in batches.
+//! Fetches missing Git LFS objects in batches.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ const RETRY_HINT: &str = "the next comparison tries again";
 /// Git LFS objects of one repository.
 pub(crate) struct Lfs {
     store: Store,
-    /// Allows only one fetch at a time, because it may provide objects that the next caller needs.
+    /// Lock that serializes fetches, because one may provide objects that the next caller needs.
     fetch_lock: Mutex<()>,
 }
 
@@ -44,8 +44,7 @@ impl Lfs {
         Lookup::new(&self.store, repository)
     }
 
-    /// Fetches the objects that were missing while a commit was read. `config` is the repository's
-    /// `.lfsconfig`.
+    /// Fetches the objects found missing while reading a commit. `config` is the repository's `.lfsconfig`.
     pub fn fetch(
         &self,
         from: &LfsSource<'_>,
@@ -77,8 +76,8 @@ impl Lfs {
         })?
     }
 
-    /// Requests the locations of the objects in batches, and downloads each of them. The outer error concerns
-    /// all objects.
+    /// Requests the objects' locations in batches and downloads each object. The outer error concerns all
+    /// objects.
     fn fetch_with(
         &self,
         ways: &LfsConnections<'_>,
@@ -147,7 +146,7 @@ fn fetch_content(
     ways.link_to(&to, shows)?.download_object(&to, &action.headers, bytes)
 }
 
-/// Returns an error if the content doesn't match its pointer.
+/// Fails if the content doesn't match its pointer.
 fn verify_content(address: &Address, one: &Missing, content: &[u8]) -> Result<(), LfsError> {
     let size = one.pointer.size;
     let found = if has_size(content, size) {

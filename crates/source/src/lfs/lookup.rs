@@ -1,4 +1,4 @@
-//! Replacement of pointers with stored content while a commit is read. Missing objects are recorded.
+//! Replaces pointers with stored content while a commit is read, recording missing objects.
 
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use crate::{Address, SourceError};
 /// File that may name the repository's LFS server.
 pub(crate) const CONFIG: &str = ".lfsconfig";
 
-/// An object that isn't stored, and the first file whose pointer refers to it.
+/// A missing object, and the first file that points to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
     pub file: String,
@@ -24,11 +24,11 @@ struct EncounteredObjects {
     missing: BTreeMap<Oid, Missing>,
     /// Total size of the missing objects, in bytes.
     bytes: u64,
-    /// Objects used by this read, which must not be evicted yet.
+    /// Objects in use by this read, which must not be evicted yet.
     used: BTreeSet<Oid>,
 }
 
-/// Replaces pointers with the content of their objects.
+/// Lookup that replaces pointers with the content of their objects.
 pub(crate) struct Lookup<'l> {
     store: &'l Store,
     repository: String,
@@ -45,9 +45,9 @@ impl<'l> Lookup<'l> {
         *self.encountered.borrow_mut() = EncounteredObjects::default();
     }
 
-    /// Returns the content of a file, or of the object that it points to. If the object is missing, it is
-    /// recorded and the pointer itself is returned; the caller must fetch it and read again. `bytes_max`
-    /// limits the size of a file, and of all missing objects together.
+    /// Returns the content of a file, or of the object it points to. If the object is missing, records it and
+    /// returns the pointer itself; the caller must fetch the object and read again. `bytes_max` limits the
+    /// size of a file, and of all missing objects together.
     pub fn content(&self, file: &str, held: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, SourceError> {
         let Some(pointer) = Pointer::parse(&held) else { return Ok(held) };
         if pointer.is_extended {
@@ -78,7 +78,7 @@ impl<'l> Lookup<'l> {
         Ok(held)
     }
 
-    /// Returns the error for an object whose size doesn't match its pointer.
+    /// Returns the error for an object with a different size than its pointer says.
     fn size_mismatch(&self, file: &str, pointer: Pointer, content: &[u8]) -> SourceError {
         let found = format!("the object has {} bytes instead of {}", content.len(), pointer.size);
         let (repository, file, oid) = (self.repository.clone(), file.to_owned(), pointer.oid.to_string());
@@ -97,12 +97,12 @@ impl<'l> Lookup<'l> {
         missing
     }
 
-    /// Returns the objects that the read has used.
+    /// Returns the objects used by this read.
     pub(super) fn used(&self) -> Ref<'_, BTreeSet<Oid>> {
         Ref::map(self.encountered.borrow(), |met| &met.used)
     }
 
-    /// Returns the error for objects that are still missing after the last fetch.
+    /// Returns the error for objects still missing after the last fetch.
     pub fn too_many_rounds(&self, rounds: usize) -> SourceError {
         let file = self.missing().into_iter().next().map(|one| one.file).unwrap_or_default();
         LfsError::TooManyRounds { repository: self.repository.clone(), file, rounds }.into()

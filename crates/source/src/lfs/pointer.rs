@@ -57,7 +57,7 @@ pub(crate) struct Pointer {
     pub oid: Oid,
     /// Size of the content in bytes.
     pub size: u64,
-    /// True if Git LFS extensions have transformed the content.
+    /// True if Git LFS extensions transformed the content.
     pub is_extended: bool,
 }
 

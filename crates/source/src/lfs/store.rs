@@ -1,4 +1,4 @@
-//! Stored Git LFS objects of one repository, next to its mirror. They may be deleted at any time and are then
+//! Stored Git LFS objects of one repository, next to its mirror. They may be deleted at any time and are
 //! fetched again on demand.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::remote::NEW_SUFFIX;
 
 pub(super) struct Store {
     folder: PathBuf,
-    /// Maximum total size of the stored objects, in bytes. It is exceeded if the objects in use need more.
+    /// Maximum total size of the stored objects, in bytes. Exceeded if the objects in use need more.
     bytes_max: u64,
 }
 
@@ -63,7 +63,7 @@ impl Store {
         })
     }
 
-    /// Deletes the oldest objects, except for those in `used`, to make room for `bytes` more bytes.
+    /// Deletes the oldest objects not in `used`, to make room for `bytes` more bytes.
     pub fn make_room(&self, bytes: u64, used: &BTreeSet<Oid>) {
         let mut all = self.stored_objects();
         let there: u64 = all.iter().map(|one| one.bytes).fold(0, u64::saturating_add);

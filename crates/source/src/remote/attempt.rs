@@ -1,4 +1,4 @@
-//! Attempts to access a server, which end at their deadline or when the process shuts down.
+//! Attempts to access a server, which end at their deadline or at shutdown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::Problem;
 
-/// Reason why an attempt was ended.
+/// Reason for the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
     /// The deadline has passed.
@@ -35,9 +35,9 @@ impl AttemptEnd {
 pub(crate) struct Attempt {
     end_sender: watch::Sender<Option<AttemptEnd>>,
     is_ended: AtomicBool,
-    /// Callbacks that are called when the attempt ends.
+    /// Callbacks for the end of the attempt.
     callbacks: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// The deadline's thread waits for this sender to be dropped, and then exits.
+    /// Sender held by the attempt. The deadline's thread exits when it is dropped.
     _ends: mpsc::Sender<()>,
 }
 
@@ -49,8 +49,7 @@ impl Attempt {
         then.into_iter().for_each(|one| one());
     }
 
-    /// Registers a callback for the end of the attempt. If it has already ended, the callback runs
-    /// immediately.
+    /// Registers a callback for the end of the attempt. Runs it immediately if the attempt has already ended.
     pub fn on_end(&self, then: impl FnOnce() + Send + 'static) {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(then));
         if let Some(over) = self.end_reason() {
@@ -63,7 +62,7 @@ impl Attempt {
         &self.is_ended
     }
 
-    /// Returns the reason why the attempt ended, or `None` if it is still running.
+    /// Returns the reason the attempt ended, or `None` if it is still running.
     pub fn end_reason(&self) -> Option<AttemptEnd> {
         *self.end_sender.borrow()
     }
@@ -104,7 +103,7 @@ impl Attempts {
         };
         let started = thread::Builder::new().name("source-limit".to_owned()).spawn(watch);
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without the thread, nothing would enforce the deadline, so end the attempt right away.
+        // Without the thread, nothing enforces the deadline, so end the attempt right away.
         if known.0 || started.is_err() {
             attempt.end(AttemptEnd::Stopped);
         }
@@ -113,7 +112,7 @@ impl Attempts {
         attempt
     }
 
-    /// Ends all current attempts, and any that are started later.
+    /// Ends all attempts, current and future.
     pub fn stop(&self) {
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         known.0 = true;

@@ -22,7 +22,7 @@ use crate::error::{TEXT_MAX, git_error_text, to_line};
 use crate::refs::TAGS;
 use crate::{Address, Refs};
 
-/// Connection for Git's protocol. `problem` returns the cause of a failure.
+/// Connection for the Git protocol. `problem` returns the cause of a failure.
 struct GitConnection {
     transport: Box<dyn Transport>,
     problem: Box<dyn Fn() -> Option<Problem>>,
@@ -45,8 +45,8 @@ fn open_connection(
 }
 
 impl GitConnection {
-    /// Returns the cause of a failure. The connection's message is preferred, as it is more specific than the
-    /// Git library's error.
+    /// Returns the cause of a failure. Prefers the connection's message, which is more specific than the Git
+    /// library's error.
     fn problem(&self, error: &gix::Error, attempt: &Attempt, access: &AccessSettings) -> Problem {
         if let Some(over) = attempt.end_reason() {
             return over.to_problem();
@@ -100,15 +100,16 @@ fn list_names(way: &mut GitConnection) -> gix::Result<Vec<Ref>> {
     if let Some(refs) = greeting.refs {
         return Ok(refs);
     }
-    // Pull requests (`refs/pull/…`) may have a hundred times as many refs, so request only those that matter.
+    // Pull requests (`refs/pull/…`) may account for a hundred times as many refs, so request only those that
+    // matter.
     let mut prefixes = RefPrefixes::new();
     prefixes.extend(["HEAD", "refs/heads/", "refs/tags/"].map(Into::into));
     let command = LsRefsCommand::new(Some(prefixes), &greeting.capabilities, client_agent());
     command.invoke_blocking(&mut way.transport, &mut Discard, false)
 }
 
-/// Fetches a tag, or a commit without its history, into a repository. `into` is the repository and the
-/// commits that it already has.
+/// Fetches a tag, or a commit without its history. `into` is the repository to fetch into and the commits it
+/// already has.
 pub(crate) fn fetch_commit(
     (address, access): (&Address, &AccessSettings),
     network: &Network,

@@ -1,5 +1,5 @@
 //! Mirrors of remote repositories: bare repositories without history in the state directory. They may be
-//! deleted at any time and are then recreated on demand.
+//! deleted at any time and are recreated on demand.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,24 +17,23 @@ use crate::{Address, SourceError};
 
 /// Minimum growth before a mirror is recreated, as a multiple of its size after the first fetch.
 const GROWTH_FACTOR_MIN: u64 = 4;
-/// File that lists the fetched commits. Git treats commits in it as having no parents.
+/// File that lists the fetched commits. Git treats them as having no parents.
 const COMMITS_FILE: &str = "shallow";
 /// File with the mirror's size after the first fetch, in bytes.
 const FIRST_SIZE_FILE: &str = "tidegate-first";
-/// Suffix of a mirror that isn't complete yet.
+/// Suffix of an incomplete mirror.
 pub(crate) const NEW_SUFFIX: &str = "new";
-/// Suffix of the folder for a repository's Git LFS objects, which is next to the mirror.
+/// Suffix of the folder for a repository's Git LFS objects, next to the mirror.
 pub(super) const LFS_SUFFIX: &str = "lfs";
 
 /// Folder for packs within a mirror.
 const PACKS: &str = "objects/pack";
-/// Prefix of a pack or an index that isn't complete yet.
+/// Prefix of an incomplete pack or index.
 const TEMPORARY_PREFIX: &str = ".tmp";
 
 /// Number of digits in the name of a mirror.
 const DIGITS: usize = 32;
 
-/// Returns the name of the mirror for a repository.
 pub(super) fn mirror_name(address: &Address) -> String {
     let mut name = tidegate_model::Digest(Sha256::digest(address.key().as_bytes()).into()).to_string();
     name.truncate(DIGITS);
@@ -63,8 +62,8 @@ pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &
     }
 }
 
-/// Deletes partial packs and incomplete mirrors, left behind by a process that was killed during a fetch.
-/// None of the mirrors may be in use.
+/// Deletes partial packs and incomplete mirrors left behind by a process killed during a fetch. No mirror may
+/// be in use.
 pub(crate) fn delete_unfinished(mirrors: &Path) {
     let inside =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -90,7 +89,7 @@ pub(crate) struct Mirror {
     handle: RepositoryHandle,
     address: String,
     limits: RemoteLimits,
-    /// Locked for writing while the mirror is deleted or replaced.
+    /// Lock held for writing while the mirror is deleted or replaced.
     swap_lock: RwLock<()>,
 }
 
@@ -101,7 +100,7 @@ impl Mirror {
         Self { folder, handle: opened, address: address.to_string(), limits, swap_lock: RwLock::default() }
     }
 
-    /// Returns true if the mirror has a commit with all of its files.
+    /// Returns true if the mirror has a commit and all its files.
     pub fn has(&self, commit: ObjectId) -> bool {
         let _shared = self.swap_lock.read().unwrap_or_else(PoisonError::into_inner);
         // Commits are recorded after their objects, so an unrecorded commit may be incomplete. Bypass the
@@ -115,7 +114,7 @@ impl Mirror {
         text.lines().filter_map(|line| ObjectId::from_hex(line.as_bytes()).ok()).collect()
     }
 
-    /// Returns the fetched commit that starts with a prefix, or `None` unless there is exactly one.
+    /// Returns the fetched commit that starts with a prefix, or `None` if there isn't exactly one.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let commits = self.commits();
         let mut found = commits.into_iter().filter(|id| id.to_string().starts_with(prefix));
@@ -150,7 +149,7 @@ impl Mirror {
     }
 
     /// Fetches a commit into the mirror, or into a new one that replaces it. `fetch` takes a repository and
-    /// the commits that it already has.
+    /// the commits it already has.
     pub fn add(
         &self,
         commit: ObjectId,
@@ -176,8 +175,8 @@ impl Mirror {
         self.create(commit, fetch)
     }
 
-    /// Fetches an object other than a commit into the mirror. It isn't recorded, so it may be lost when the
-    /// mirror is recreated.
+    /// Fetches an object other than a commit. The mirror doesn't record it, so it may be lost when the mirror
+    /// is recreated.
     pub fn add_object(
         &self,
         fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
@@ -192,7 +191,7 @@ impl Mirror {
     ) -> Result<(), Problem> {
         let damaged = |what| Problem { can_be_local: true, ..Problem::new(what) };
         let git = self.handle.open_current().map_err(|error| damaged(git_error_text(&error)))?;
-        // The server omits whatever the client has announced, so all announced commits must exist.
+        // The server omits whatever the client announces, so all announced commits must exist.
         if let Some(lost) = commits.iter().find(|id| git.find_commit(**id).is_err()) {
             return Err(damaged(format!("commit {lost} is missing")));
         }
@@ -227,7 +226,6 @@ impl Mirror {
         fs::rename(&new, &self.folder).map_err(|error| self.io_problem("create", &error))
     }
 
-    /// Records that a mirror contains a commit.
     fn record_commit(&self, folder: &Path, known: &[ObjectId], commit: ObjectId) -> Result<(), Problem> {
         let mut commits = known.to_vec();
         commits.push(commit);

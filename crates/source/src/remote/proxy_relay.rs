@@ -17,8 +17,8 @@ use super::http::{connector_for, proxy_for};
 use super::{Attempt, Network, Problem};
 use crate::credentials::AccessSettings;
 
-/// Connects to a host through its proxy, and accepts a single connection on a local port. Returns the port,
-/// or `None` if the host needs no proxy.
+/// Connects to a host through its proxy and accepts a single connection on a local port. Returns the port, or
+/// `None` if the host needs no proxy.
 pub(super) fn open_relay(
     (host, port): (&str, u16),
     access: &AccessSettings,
@@ -83,6 +83,6 @@ fn connect_through_proxy(
 async fn copy_both_ways(listener: TcpListener, mut server: TcpStream) {
     let Ok((mut program, _)) = listener.accept().await else { return };
     drop(listener);
-    // Once one side is closed, the other is closed, too.
+    // When one side closes, so does the other.
     let _ = copy_bidirectional(&mut program, &mut server).await;
 }

@@ -18,13 +18,13 @@ pub(crate) struct Remote {
     network: Arc<Network>,
     mirror: Mirror,
     lfs: Lfs,
-    /// Cached result of `enables_lfs`, with the credentials that it was computed from.
+    /// Cached result of `enables_lfs`, with the credentials it was computed from.
     enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
     fetches: Singleflight<(ObjectId, Result<(), SourceError>)>,
     /// True if loopback addresses are blocked, because only manifests refer to the repository.
     blocks_loopback: AtomicBool,
-    /// Last commit that was refetched because the mirror was damaged. It isn't refetched again if it is still
-    /// unreadable, which would loop forever.
+    /// Last commit refetched because of a damaged mirror. If it is still unreadable, it isn't refetched
+    /// again, which would loop forever.
     last_refetched: Mutex<Option<ObjectId>>,
 }
 
@@ -114,8 +114,7 @@ impl Remote {
         self.mirror.add(commit, fetch).map_err(|problem| self.error(&tried, problem))
     }
 
-    /// Returns a function that fetches a commit or a tag into a repository, given the commits that it already
-    /// has.
+    /// Returns a function that fetches a commit or a tag into a repository, given the commits it already has.
     fn fetch_into(
         &self,
         wanted: (ObjectId, Kind),
@@ -137,7 +136,7 @@ impl Remote {
         })
     }
 
-    /// Returns the fetched commit that starts with a prefix, or `None` unless there is exactly one.
+    /// Returns the fetched commit that starts with a prefix, or `None` if there isn't exactly one.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         self.mirror.complete(prefix)
     }
@@ -152,7 +151,7 @@ impl Remote {
             self.fetch(commit)?;
         }
         match self.mirror.read(&using) {
-            // It was fetched before, so the mirror or the remote repository must be damaged.
+            // The commit was fetched before, so the mirror or the remote repository must be damaged.
             Err(SourceError::Read { reason, .. }) if self.can_refetch(commit) => {
                 tracing::warn!(repository = %self.address, %reason, "repository mirror is damaged; recreating it");
                 self.mirror.clear().map_err(|problem| self.error("cannot recreate the mirror", problem))?;

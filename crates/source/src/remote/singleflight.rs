@@ -17,7 +17,7 @@ impl<T> Default for Singleflight<T> {
 }
 
 impl<T: Clone> Singleflight<T> {
-    /// Returns the result. The flag is true if this caller ran the work.
+    /// Returns the result, and true if this caller ran the work.
     pub fn run(&self, work: impl FnOnce() -> T) -> (T, bool) {
         let asked = self.started.load(Ordering::SeqCst);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

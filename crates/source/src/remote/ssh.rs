@@ -20,8 +20,7 @@ use crate::address::RemoteLocation;
 use crate::credentials::AccessSettings;
 use crate::secret_text::SecretText;
 
-/// Name prefix of folders for keys. If the process is killed, its folders are left behind for the next
-/// process to delete.
+/// Name prefix of key folders. A killed process leaves its folders behind for the next one to delete.
 const KEY_FOLDER_PREFIX: &str = "ssh-";
 /// Maximum number of bytes of standard error to keep.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
@@ -38,7 +37,7 @@ pub(crate) struct Session {
     _files: TempDir,
 }
 
-/// Deletes keys left behind by a process that was killed.
+/// Deletes keys left behind by a killed process.
 pub(crate) fn delete_stale_keys(mirrors: &Path) {
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(KEY_FOLDER_PREFIX) {
@@ -52,7 +51,7 @@ pub(crate) fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''").replace('!', "'\\!'"))
 }
 
-/// Connects to the server and starts its Git command, without sending a Git request yet.
+/// Connects to the server and starts its Git command, without sending a Git request.
 pub(crate) fn connect_ssh(
     site: &RemoteLocation,
     access: &AccessSettings,
@@ -69,7 +68,7 @@ pub(crate) fn connect_ssh(
     Ok((Box::new(connection), session))
 }
 
-/// Runs a command on the server, and returns its output.
+/// Runs a command on the server and returns its output.
 pub(crate) fn run_command(
     asked: (&RemoteLocation, &str),
     access: &AccessSettings,

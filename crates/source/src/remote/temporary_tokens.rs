@@ -1,4 +1,4 @@
-//! Temporary passwords, which are tokens for GitHub Apps, Google accounts and Azure identities.
+//! Temporary passwords: tokens for GitHub Apps, Google accounts and Azure identities.
 //!
 //! ```text
 //! with_token ─ cached token? ─▶ work, with the token as its password ─ 401? ─▶ once more, with a new token
@@ -22,14 +22,14 @@ use super::{Link, Network, Problem};
 use crate::credentials::{AccessSettings, Issuer, IssuerKind};
 use crate::secret_text::SecretText;
 
-/// Maximum size of a response that contains a token, in bytes.
+/// Maximum size of a token response, in bytes.
 const RESPONSE_BYTES_MAX: u64 = 256 << 10;
 
 /// Cached tokens, by issuer.
 #[derive(Default)]
 pub(crate) struct Tokens {
     cache: TokenCache<Issuer, Problem>,
-    /// The new token that each repository last rejected. If the same token is rejected again, no other one is
+    /// New token last rejected by each repository. If the same token is rejected again, no other one is
     /// requested. It stays cached, because other repositories may accept it.
     rejected: Mutex<BTreeMap<String, (Issuer, SecretText)>>,
 }
@@ -69,9 +69,8 @@ impl From<Problem> for TokenFailure<Problem> {
 }
 
 impl Network {
-    /// Calls `work` with a valid temporary password, and once more with a new one if the server rejects a
-    /// cached one. A new password stays cached even if it is rejected, because other repositories may accept
-    /// it.
+    /// Calls `work` with a valid temporary password, and again with a new one if the server rejects a cached
+    /// one. A new password stays cached even if it is rejected, because other repositories may accept it.
     pub fn with_token<T>(
         &self,
         access: &AccessSettings,
@@ -109,7 +108,7 @@ impl Network {
         })
     }
 
-    /// Creates a link to the issuer. The assertion goes only to this server.
+    /// Creates a link to the issuer, the only server to receive the assertion.
     fn link_to_issuer(
         &self,
         address: &str,
@@ -132,13 +131,13 @@ impl Network {
         Link::for_address(address, &asker, self, attempt, RESPONSE_BYTES_MAX)
     }
 
-    /// Drops the cached tokens of all Secrets that aren't in `secrets`.
+    /// Drops the cached tokens of all Secrets not in `secrets`.
     pub fn retain_tokens_of(&self, secrets: &BTreeSet<String>) {
         self.tokens.retain(|issuer| secrets.contains(&issuer.secret));
     }
 }
 
-/// Returns advice if the server rejects even a new token.
+/// Returns advice for when the server rejects even a new token.
 fn rejected_token_hint(issuer: &Issuer) -> &'static str {
     match issuer.kind {
         IssuerKind::Github { .. } => {

@@ -7,7 +7,7 @@ use tidegate_web::is_local_host;
 use crate::Address;
 use crate::address::{RemoteLocation, parse_location};
 
-/// Matches every URL except plain HTTP.
+/// Pattern for every URL except plain HTTP.
 const ANY_ADDRESS: &str = "*";
 /// Supported schemes and their default ports.
 const SCHEMES: [(&str, u16); 4] = [("https", 443), ("http", 80), ("ssh", 22), ("oci", 443)];
@@ -25,7 +25,7 @@ pub struct AllowedSources {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(Option<RemoteLocation>);
 
-/// Error for text that isn't a valid address prefix.
+/// Error for an invalid address prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; use https://host/path, ssh://host/path, oci://host/path, git@host:path, or * for all URLs")]
 pub struct InvalidPrefix(String);
@@ -76,8 +76,8 @@ impl Prefix {
     }
 }
 
-/// Returns `None` if no prefix matches the address, and otherwise true if the host of a matching prefix is
-/// this machine.
+/// Returns `None` if no prefix matches the address. Otherwise, returns true if the host of a matching prefix
+/// is this machine.
 pub(super) fn find_allowed(prefixes: &[Prefix], address: &Address) -> Option<bool> {
     let site = address.site()?;
     let allowing: Vec<&Prefix> = prefixes.iter().filter(|prefix| prefix.find_allowed(site)).collect();

@@ -13,7 +13,7 @@ use crate::{Address, SourceError};
 /// Maximum size of the file, in bytes.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Content of the file when it was last observed.
+/// Content of the file at its last observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Content {
     bytes: Arc<Vec<u8>>,
@@ -45,7 +45,7 @@ impl WebFile {
         &self.address
     }
 
-    /// Returns the content as of the latest observation, making a first observation if necessary.
+    /// Returns the content as of the latest observation, making the first one if necessary.
     pub fn content(&self) -> Result<Arc<Vec<u8>>, SourceError> {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1).map(|content| content.bytes)
     }
@@ -63,7 +63,7 @@ impl WebFile {
         }
     }
 
-    /// Fetches the file without credentials: Secrets apply only to repositories.
+    /// Fetches the file without credentials, because Secrets apply only to repositories.
     fn fetch(&self, known: Option<Content>) -> Observation {
         let wrong = |problem| SourceError::remote(&self.address, "cannot fetch the file", problem);
         let access = self.network.access_to(&self.address, self.blocks_loopback.load(Ordering::Relaxed))?;

@@ -1,4 +1,4 @@
-//! OpenPGP certificates: their keys, and the permitted purposes of each key.
+//! OpenPGP certificates: their keys and the permitted purposes of each key.
 //!
 //! Self-signatures define a key's expiry, purposes and revocation; signatures by other keys are ignored. As
 //! in GnuPG, the newest valid self-signature counts.
@@ -38,7 +38,7 @@ impl Signer {
     }
 }
 
-/// Returns the keys in a certificate, or `None` if the certificate has no valid self-signature.
+/// Returns the keys in a certificate, or `None` without a valid self-signature.
 pub(super) fn signers(certificate: &SignedPublicKey) -> Option<Vec<Signer>> {
     let primary = &certificate.primary_key;
     let own = newest_signature(self_signatures(certificate))?;

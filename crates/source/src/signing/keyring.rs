@@ -27,20 +27,20 @@ pub(crate) struct Keyring {
     /// Armored keys by key ID.
     armored: BTreeMap<String, String>,
     signers: Vec<Signer>,
-    /// Signatures that have been found valid, by signed object.
+    /// Valid signatures by signed object.
     cache: Mutex<BTreeMap<SignedObject, ValidSignature>>,
 }
 
 /// A signed object: its ID, its tag name if it is a tag, and the commit that it refers to.
 pub(super) type SignedObject = (ObjectId, Option<String>, ObjectId);
 
-/// A signature that has been found valid.
+/// A valid signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValidSignature {
     pub key: KeyId,
     /// ID of the certificate's primary key.
     pub primary: KeyId,
-    /// Unix time at which the key expires, as opposed to the signature itself (`expires_at`).
+    /// Unix time when the key expires, as opposed to the signature itself (`expires_at`).
     key_expires_at: Option<i64>,
     expires_at: Option<i64>,
 }
@@ -88,7 +88,7 @@ impl Keyring {
         known.insert(signed, good);
     }
 
-    /// Verifies a signature over these bytes, and that it and its key are valid at `now`.
+    /// Verifies a signature over these bytes. The signature and its key must be valid at `now`.
     pub(super) fn check(
         &self,
         armored: &[u8],
@@ -152,7 +152,7 @@ fn check_conditions(
 }
 
 impl ValidSignature {
-    /// Returns an error if the signature or its key has expired at `now`.
+    /// Fails if the signature or its key has expired at `now`.
     fn check_at(&self, now: Timestamp) -> Result<(), SignatureError> {
         let over = |until: Option<i64>| {
             let until = until.filter(|until| *until <= now.as_seconds())?;
@@ -198,14 +198,14 @@ fn has_unsupported_critical_part(config: &SignatureConfig) -> bool {
     })
 }
 
-/// Returns the issuer's key IDs, according to the signature.
+/// Returns the issuer key IDs in the signature.
 fn issuer_key_ids(signature: &Signature) -> Vec<KeyId> {
     let ids = signature.issuer_key_id().into_iter().map(KeyId::from);
     let fingerprints = signature.issuer_fingerprint();
     fingerprints.into_iter().filter_map(KeyId::from_fingerprint).chain(ids).collect()
 }
 
-/// Parses the keys in an entry of the ConfigMap, whose name must be the ID of one of its keys.
+/// Parses the keys in a ConfigMap entry, which must be named after one of their IDs.
 fn parse_keys(name: &str, armored: &str) -> Result<Vec<Signer>, String> {
     let named = KeyId::parse(name)
         .ok_or("the entry's name must be the key ID, with at least 16 hexadecimal digits")?;

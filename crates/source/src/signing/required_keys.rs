@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::key_id::KeyId;
 use super::keyring::ValidSignature;
 
-/// Keys that a project accepts. Each commit that it deploys must be signed with any of them.
+/// Keys that a project accepts. Each deployed commit must be signed with one of them.
 #[derive(Clone, Debug)]
 pub struct RequiredKeys {
     project: String,
@@ -13,7 +13,7 @@ pub struct RequiredKeys {
 }
 
 impl RequiredKeys {
-    /// Parses the key IDs that a project lists.
+    /// Parses a project's list of key IDs.
     ///
     /// # Errors
     ///

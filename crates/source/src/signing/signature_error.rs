@@ -1,11 +1,11 @@
-//! Reasons why a signature isn't accepted.
+//! Reasons for rejecting a signature.
 
 use tidegate_model::Timestamp;
 
 use super::key_id::KeyId;
 
-/// Reason why a signature isn't valid. Continues a sentence that starts with the signed object, such as
-/// "commit abc …".
+/// Reason a signature isn't valid. Continues a sentence that starts with the signed object, such as "commit
+/// abc …".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SignatureError {
     #[error("is not signed")]

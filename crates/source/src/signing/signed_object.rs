@@ -13,7 +13,7 @@ use crate::repository::{Repository, Tag};
 
 impl Repository {
     /// Fails unless a commit is signed with an accepted key. As in Argo CD, if `names` contains an annotated
-    /// tag of it, the tag must be signed instead.
+    /// tag of the commit, the tag must be signed instead.
     pub(crate) fn check_signed(
         &self,
         (commit, names): (&str, &[&str]),
@@ -66,12 +66,12 @@ fn refers_to(git: &gix::Repository, tag: ObjectId, of: ObjectId) -> bool {
     git.find_object(tag).is_ok_and(|tag| tag.peel_to_commit().is_ok_and(|found| found.id() == of))
 }
 
-/// Describes the key that made a signature, and its certificate.
+/// Describes a signature's key and certificate.
 fn key_text(ValidSignature { key, primary, .. }: &ValidSignature) -> String {
     if key == primary { key.to_string() } else { format!("{key} of {primary}") }
 }
 
-/// A signature, followed by the bytes that were signed.
+/// A signature and the signed bytes.
 type SignatureParts = (Vec<u8>, Vec<u8>);
 
 /// Returns the signature and the signed bytes of a commit or tag, or `None` for other types of objects.

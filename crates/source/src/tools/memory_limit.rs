@@ -1,9 +1,9 @@
-//! Memory limit of the container that this process runs in. It includes child processes.
+//! Memory limit of this process's container, which includes child processes.
 
 use std::fs;
 use std::path::Path;
 
-/// Path at which cgroup v2 is mounted.
+/// Mount point of cgroup v2.
 const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
 /// File with the memory limit in cgroup v1.
 const CGROUP_V1_LIMIT: &str = "/sys/fs/cgroup/memory/memory.limit_in_bytes";

@@ -10,8 +10,7 @@ use tidegate_program::{Limits, ProgramOutput, Sandbox, StopReason};
 use super::{Tool, ToolLimits, Tools, WorkingFolder};
 use crate::remote;
 
-/// A proxy that doesn't exist. It makes requests fail immediately even where the kernel can't block network
-/// access.
+/// A nonexistent proxy. It makes requests fail immediately even where the kernel can't block network access.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
 
 /// A call of a tool.
@@ -23,7 +22,7 @@ pub(crate) struct ToolCall<'c> {
     pub application: &'c str,
 }
 
-/// Reason why a call of a tool failed.
+/// Reason for a failed call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RunError {
     /// The tool exited with an error. Holds its standard error.
@@ -34,7 +33,7 @@ pub(crate) enum RunError {
     Stopped(#[from] tidegate_program::RunError),
 }
 
-/// Runs a tool to completion, and returns its standard output.
+/// Runs a tool to completion and returns its standard output.
 pub(crate) fn run_tool(tools: &Tools, call: ToolCall<'_>) -> Result<Vec<u8>, RunError> {
     let place = tools.slots.acquire(call.application, tools.limits.concurrency);
     let attempt = tools.attempts.start(tools.limits.time);
@@ -88,7 +87,7 @@ fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
         command.env(name, UNREACHABLE_PROXY);
     }
-    // Near this soft limit, Go collects garbage more often, so the hard limit is reached less easily.
+    // Near this soft limit, Go collects garbage more often, which makes hitting the hard limit less likely.
     let soft = limits.memory.saturating_div(4).saturating_mul(3);
     command.env("GOMEMLIMIT", soft.to_string()).env("LC_ALL", "C").env("TZ", "UTC");
     command

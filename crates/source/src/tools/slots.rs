@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of Applications to remember as slow.
+/// Maximum number of Applications remembered as slow.
 const NAMES_MAX: usize = 10_000;
 
-/// Number of slots in use, and the callers waiting for a slot.
+/// Slots in use, and the callers waiting for one.
 #[derive(Debug, Default)]
 pub(super) struct ToolSlots {
     state: Mutex<SlotState>,
@@ -18,7 +18,7 @@ pub(super) struct ToolSlots {
 #[derive(Debug, Default)]
 struct SlotState {
     taken: usize,
-    /// Number of slots that slow Applications use.
+    /// Number of slots used by slow Applications.
     taken_by_slow: usize,
     /// Waiting callers, in order of precedence: true for a slow Application, then the order of arrival.
     waiting: BTreeSet<(bool, u64)>,
@@ -61,7 +61,7 @@ impl ToolSlots {
         state.waiting.remove(&us);
         state.taken = state.taken.saturating_add(1);
         state.taken_by_slow = state.taken_by_slow.saturating_add(usize::from(is_slow));
-        // There may be another free slot for the next in line.
+        // Another slot may be free for the next in line.
         self.released.notify_all();
         ToolSlot { slots: self, application: whose, is_slow }
     }

@@ -12,15 +12,14 @@ use tempfile::TempDir;
 use super::Tools;
 use crate::SourceError;
 
-/// Name prefix of working folders. If the process is killed, its folders are left behind for the next process
-/// to delete.
+/// Name prefix of working folders. A killed process leaves its folders behind for the next one to delete.
 const FOLDER_PREFIX: &str = "work-";
 /// Folder for the files of the source.
 pub(crate) const SOURCE_FOLDER: &str = "source";
 /// Mode of all files. They may be secret, so only the owner has access.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Deletes working folders left behind by a process that was killed.
+/// Deletes working folders left behind by a killed process.
 pub(super) fn delete_stale_folders(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
@@ -37,7 +36,7 @@ pub(super) struct WorkingFolders {
 }
 
 impl WorkingFolders {
-    /// Waits until all working folders have been deleted, but no longer than `within`.
+    /// Waits up to `within` for all working folders to be deleted.
     pub fn wait_until_closed(&self, within: Duration) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.closed.wait_timeout_while(open, within, |open| *open > 0);
@@ -50,7 +49,7 @@ impl WorkingFolders {
     }
 }
 
-/// Counts one open folder until it is dropped.
+/// Guard that counts one open folder until it is dropped.
 struct OpenGuard(Arc<WorkingFolders>);
 
 impl Drop for OpenGuard {
@@ -61,7 +60,7 @@ impl Drop for OpenGuard {
     }
 }
 
-/// A private folder. On drop, it is deleted first, and only then is the counter decremented.
+/// A private folder. Dropping it deletes the folder before decrementing the counter.
 pub(crate) struct WorkingFolder(TempDir, #[allow(dead_code, reason = "held until it is dropped")] OpenGuard);
 
 impl WorkingFolder {
@@ -122,7 +121,7 @@ impl WorkingFolder {
     }
 }
 
-/// Returns the paths of all files under a folder, relative to it and in arbitrary order.
+/// Returns the relative paths of all files under a folder, in arbitrary order.
 pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     let (mut folders, mut files) = (vec![top.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {

@@ -51,7 +51,7 @@ fn the_newest_allowed_version() {
         ("!=1.2.x <2", Some("1.1.0")),
         ("1.0.0 - 1.2.0", Some("v1.2")),
         ("0.1 - 0.2", Some("v0.2.0")),
-        // Constraints for versions that are compatible with a given version.
+        // Constraints for versions compatible with a given version.
         ("~1.2.0", Some("v1.2.3")),
         ("~1.1", Some("1.1.0")),
         ("~1", Some("v1.2.3")),

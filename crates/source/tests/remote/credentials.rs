@@ -68,7 +68,7 @@ fn invalid_secrets() {
     assert!(bench.server.requests().is_empty(), "no request was sent");
 }
 
-/// If a server redirects to another server, the other server must not receive the credentials.
+/// A redirect must not take the credentials to another server.
 #[test]
 fn credentials_do_not_follow_to_another_host() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -157,7 +157,7 @@ fn link_local_addresses_are_not_contacted() {
     assert!(error.contains("link-local"), "{error}");
 }
 
-/// A Secret must not apply to another host whose name starts with the same characters.
+/// A Secret must not apply to another host just because its name starts the same.
 #[test]
 fn the_longest_prefix_wins() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -187,8 +187,7 @@ fn the_longest_prefix_wins() {
     assert!(bench.observe_and_read("main").unwrap_err().to_string().contains("requires credentials"));
 }
 
-/// A project's Secret must be used only for that project's Applications. The same is true for data that was
-/// fetched with it.
+/// A project's Secret, and the data fetched with it, must be available only to that project's Applications.
 #[test]
 fn a_project_has_its_own_repositories() {
     let Some(bench) = RemoteFixture::new() else { return };

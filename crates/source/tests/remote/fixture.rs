@@ -65,7 +65,7 @@ impl RemoteFixture {
         commit_folder(&self.path(), "change", 1_795_253_400).unwrap().unwrap()
     }
 
-    /// Runs `git` in the repository, for tests that are simpler with it.
+    /// Runs `git` in the repository, for tests that are simpler that way.
     pub fn git(&self, arguments: &[&str]) -> String {
         let path = self.path();
         let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
@@ -82,7 +82,7 @@ impl RemoteFixture {
         self.repositories.open(&self.url(), Path::new("/")).unwrap()
     }
 
-    /// Observes the refs, and reads the files of a revision.
+    /// Observes the refs and reads the files of a revision.
     pub fn observe_and_read(&self, revision: &str) -> Result<Vec<File>, SourceError> {
         self.open().observe()?;
         let commit = self.open().resolve(revision)?;

@@ -1,4 +1,4 @@
-//! Tests for Git LFS, with one LFS server at the repository's address and another one at a different address.
+//! Tests for Git LFS, with one LFS server at the repository's URL and one elsewhere.
 
 mod hostile;
 mod reading;
@@ -66,9 +66,9 @@ pub fn respond_with(
 
 struct LfsFixture {
     bench: RemoteFixture,
-    /// LFS server at the address of the repository.
+    /// LFS server at the repository's URL.
     objects: Server,
-    /// LFS server at a different address.
+    /// LFS server at a different URL.
     elsewhere: Server,
     front_address: SocketAddr,
 }
@@ -107,7 +107,7 @@ impl LfsFixture {
         read(&self.open(), &self.open().resolve("main")?)
     }
 
-    /// Reads the only file, and returns its content.
+    /// Reads the only file and returns its content.
     fn content(&self) -> String {
         let files = self.read().unwrap();
         let [file] = files.as_slice() else { panic!("{files:?}") };
@@ -132,7 +132,7 @@ impl LfsFixture {
         move |oid| json!({"href": format!("{url}/objects/{oid}?token=hunter2")})
     }
 
-    /// Returns the file names of the objects that are stored next to the mirrors.
+    /// Returns the file names of the objects stored next to the mirrors.
     fn cached_objects(&self) -> Vec<String> {
         let folders = self.bench.mirrors().into_iter().filter(|path| path.extension().is_some());
         let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());

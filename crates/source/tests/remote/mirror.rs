@@ -10,7 +10,7 @@ use tidegate_testkit::git::{GitServer, RequestKind, ServerBehavior};
 
 use super::fixture::{MAP, RemoteFixture, limits, read};
 
-/// If nothing has changed, an observation must send only one request, which lists the refs.
+/// Without changes, an observation must send only one request, which lists the refs.
 #[test]
 fn a_commit_is_fetched_once() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -102,7 +102,7 @@ fn only_new_objects_are_sent() {
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
 }
 
-/// If many Applications need the same commit at the same time, the commit must be fetched only once.
+/// If many Applications need the same commit at once, it must be fetched only once.
 #[test]
 fn concurrent_callers_share_a_request() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -210,7 +210,7 @@ fn a_damaged_mirror_is_recreated() {
     }
 }
 
-/// The damaged file of the mirror is one that only the next fetch reads.
+/// Only the next fetch reads the damaged file of the mirror.
 #[test]
 fn a_fetch_that_finds_damage_recreates_the_mirror() {
     let Some(bench) = RemoteFixture::new() else { return };

@@ -19,7 +19,7 @@ use super::fixture::{RemoteFixture, credentials, read, secret};
 pub(super) use server::key;
 use server::{Server, TOKEN, TestClock};
 
-/// A repository, and the token server for it.
+/// A repository and its token server.
 struct TokenFixture {
     bench: RemoteFixture,
     clock: TestClock,
@@ -35,7 +35,7 @@ impl TokenFixture {
         Self::with_remote_access(|reach, _| set(&mut reach.limits))
     }
 
-    /// Creates a test setup. `set` changes the settings, and receives the address of the token server.
+    /// Creates a test setup. `set` changes the settings, given the URL of the token server.
     fn with_remote_access(set: impl FnOnce(&mut RemoteAccess, &str)) -> Option<Self> {
         let told = TestClock::new();
         let github = Server::github(key(0), &told);
@@ -84,7 +84,7 @@ impl TokenFixture {
         self.bench.server.set_behavior(ServerBehavior { authorization, ..ServerBehavior::default() });
     }
 
-    /// Observes the repository, and returns the number of files in `main`.
+    /// Observes the repository and returns the number of files in `main`.
     fn files(&self) -> Result<usize, SourceError> {
         self.bench.observe_and_read("main").map(|files| files.len())
     }
@@ -96,7 +96,7 @@ impl TokenFixture {
         Ok(read(&repository, &repository.resolve("main")?)?.len())
     }
 
-    /// Observes the repository, and returns the error. Fails if the error contains secrets.
+    /// Observes the repository and returns the error. Fails if the error contains secrets.
     fn error(&self) -> String {
         let error = self.files().unwrap_err();
         let shown = format!("{error} {error:?}");
@@ -104,7 +104,7 @@ impl TokenFixture {
         error.to_string()
     }
 
-    /// Returns the token requests that the token server received since the previous call.
+    /// Returns the token requests since the previous call.
     fn token_requests(&self) -> Vec<String> {
         self.github.requests().into_iter().map(|request| request.line).collect()
     }

@@ -1,5 +1,5 @@
 //! Tests for remote bases and files of kustomizations. Tidegate fetches them, and the real Kustomize renders
-//! them without network access. The expected result is Kustomize's output if all files are in one repository.
+//! them without network access. The expected result is Kustomize's output with all files in one repository.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -103,7 +103,7 @@ impl RemoteBaseFixture {
         format!("{}{rest}", self.git.url("base"))
     }
 
-    /// Writes the kustomization of the local repository, and commits it.
+    /// Writes the kustomization of the local repository and commits it.
     fn write(&self, kustomization: &str) {
         self.bench.write("repo/overlay/kustomization.yaml", kustomization);
         let _ = commit_folder(&self.bench.path("repo"), "change", 1_795_253_400).unwrap();

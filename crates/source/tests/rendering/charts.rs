@@ -21,7 +21,7 @@ data:
   has: {{ .Capabilities.APIVersions.Has "example.com/v1" | quote }}
 "#;
 
-/// Creates a repository with a chart whose manifests contain the inputs of the chart.
+/// Creates a repository with a chart that prints its inputs in its manifests.
 fn bench() -> Option<RenderFixture> {
     let bench = RenderFixture::with_helm()?;
     for (file, content) in [
@@ -337,7 +337,7 @@ fn contents_of_files_are_not_shown_when_a_chart_fails() {
     assert!(error.contains("++++++++, ++++++++") && !error.contains("c4n4ry"), "{error}");
 }
 
-/// Helm would read the file whose name follows the comma.
+/// Helm would read the file named after the comma.
 #[test]
 fn a_file_parameter_has_one_name() {
     let Some(bench) = bench() else { return };

@@ -10,7 +10,7 @@ use tidegate_testkit::web::{Page, WebServer};
 use crate::archives::{chart as packed_chart, gzip, sha256, tar};
 use crate::fixture::{RenderFixture, chart, source};
 
-/// A chart in the source repository, and a server with the charts on which it depends.
+/// A chart in the source repository, and a server with its dependencies.
 struct DependencyFixture {
     bench: RenderFixture,
     server: WebServer,
@@ -359,7 +359,7 @@ fn hostile_dependencies() {
     assert!(stage.error().contains("more than 100 dependencies"));
 }
 
-/// If a chart from a Helm repository depends on another chart, that chart must be fetched and rendered, too.
+/// If a chart from a Helm repository depends on another chart, the latter must be fetched and rendered, too.
 #[test]
 fn a_packed_chart_that_needs_another() {
     let Some(stage) = DependencyFixture::new() else { return };

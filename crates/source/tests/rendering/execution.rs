@@ -98,7 +98,7 @@ fn a_missing_program_is_named() {
     for part in ["charts/web is a Helm chart", &gone.display().to_string(), "install Helm", "--helm"] {
         assert!(error.contains(part), "{part}: {error}");
     }
-    // A program that is installed later is found.
+    // A program installed later is found.
     bench.script("echo 'kind: A'");
     assert_eq!(bench.rendered_text(&chart(json!({}))).unwrap(), "kind: A\n");
 }
@@ -108,7 +108,7 @@ fn shutdown_does_not_wait_for_programs() {
     let bench = bench("echo begun >&2; while :; do :; done");
     let tools = bench.making.tools.clone();
     let stopping = std::thread::spawn(move || {
-        // A stop must end the call, no matter whether the program has already been started.
+        // A stop must end the call, whether or not the program has started.
         tools.stop();
     });
     let error = bench.error(&chart(json!({})));
@@ -125,7 +125,7 @@ fn unsafe_file_names_are_rejected() {
     assert!(error.contains("a\\nb.yaml") && error.contains("rename"), "{error}");
 }
 
-/// When the stop returns, all processes must have exited, and all working folders must have been deleted.
+/// When the stop returns, all processes must have exited and all working folders must be gone.
 #[test]
 fn stopped_programs_leave_nothing_behind() {
     let bench = bench("echo begun > ../begun; while :; do :; done");

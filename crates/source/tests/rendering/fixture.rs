@@ -1,4 +1,4 @@
-//! Test setup: a repository whose manifests are rendered.
+//! Test setup: a repository with manifests to render.
 
 use std::fs;
 use std::path::PathBuf;
@@ -76,14 +76,14 @@ impl RenderFixture {
         repository.locate_manifests(source, &commit, &self.making)
     }
 
-    /// Renders a source, and returns its manifests as text.
+    /// Renders a source and returns its manifests as text.
     pub fn rendered_text(&self, source: &ApplicationSource) -> Result<String, SourceError> {
         let located = self.locate(source)?;
         let files = self.open("repo").read(&located, &self.making)?;
         Ok(files.iter().map(|file| String::from_utf8(file.content.clone()).unwrap()).collect())
     }
 
-    /// Renders a source, and returns its objects.
+    /// Renders a source and returns its objects.
     pub fn objects(&self, source: &ApplicationSource) -> Result<Vec<Value>, SourceError> {
         let text = self.rendered_text(source)?;
         let documents = text.split("\n---\n").map(|one| one.trim_start_matches("---\n"));
@@ -92,7 +92,7 @@ impl RenderFixture {
         Ok(objects.filter(|one: &Value| !one.is_null()).collect())
     }
 
-    /// Renders a source, and returns the error. Fails if the error contains a path on this machine, or if a
+    /// Renders a source and returns the error. Fails if the error contains a path on this machine, or if a
     /// working folder remains.
     pub fn error(&self, source: &ApplicationSource) -> String {
         let error = self.rendered_text(source).unwrap_err().to_string();

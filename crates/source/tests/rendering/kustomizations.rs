@@ -224,7 +224,7 @@ fn nothing_is_fetched_for_a_kustomization() {
         ("Components: [../../../../elsewhere]", "Kustomize reads the field Components as components"),
         ("HelmCharts: [{name: a}]", "Kustomize reads the field HelmCharts as helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),
-        // Kustomize's message would reveal if the file exists.
+        // Kustomize's message would reveal whether the file exists.
         ("configMapGenerator: [{name: a, files: [../../../key]}]", "is outside the repository"),
         ("secretGenerator: [{name: a, envs: [/etc/passwd]}]", "is an absolute path"),
         ("patches: [{path: ../../../../etc/passwd}]", "is outside the repository"),

@@ -1,4 +1,4 @@
-//! Tests for signatures that gpg has created. The results must be the same as gpg's.
+//! Tests for signatures created by gpg. The results must match gpg's.
 
 use std::path::Path;
 
@@ -161,7 +161,7 @@ fn time_and_keys_change_the_verdict() {
     );
     assert_eq!(bench.check("by-carol", &carol, at("2020-07-01T00:00:00Z")), Ok(()));
     assert!(bench.check("by-carol", &carol, now()).unwrap_err().contains("expired"));
-    // At this time, the signature or the key hasn't been created yet.
+    // At this time, the signature or the key doesn't exist yet.
     for early in ["2025-06-01T00:00:00Z", "2024-01-01T00:00:00Z"] {
         assert!(bench.check("by-alice", &alice, at(early)).unwrap_err().contains("in the future"), "{early}");
     }

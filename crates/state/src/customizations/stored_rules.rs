@@ -1,5 +1,5 @@
 //! Health rules stored for open operations, by application. Without them, a resumed operation wouldn't wait
-//! for objects whose health only these rules can assess.
+//! for objects with custom health rules.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::ServiceError;
 use crate::files;
 use crate::state_dir::StateDir;
 
-/// Maximum size of the file in bytes, far larger than all of Argo CD's scripts together.
+/// Maximum size of the file in bytes; far larger than all of Argo CD's scripts together.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// An application's stored rules.
@@ -33,7 +33,7 @@ struct StoredRule {
     text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expressions: Option<serde_json::Value>,
-    /// Reason why the rule can't be used.
+    /// Reason the rule can't be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
 }
@@ -98,7 +98,7 @@ pub fn store_rules(state_dir: &StateDir, application: &str, rules: &HealthRules)
     done.map_err(|source| ServiceError::Io { action: "write the health rules to", path, source })
 }
 
-/// Writes the file atomically, because a partial file could look like there were no rules.
+/// Writes the file atomically, because a partial file could look like an empty set of rules.
 fn write_rules(path: &Path, rules: &StoredRules) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -110,7 +110,7 @@ fn write_rules(path: &Path, rules: &StoredRules) -> io::Result<()> {
     fs::rename(&draft, path)
 }
 
-/// Loads the rules stored for an application's open operation.
+/// Loads the stored rules for an application's open operation.
 ///
 /// # Errors
 ///

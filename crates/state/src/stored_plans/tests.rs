@@ -20,7 +20,7 @@ struct Fixture {
     _folder: tempfile::TempDir,
     state: StateDir,
     sim: SimCluster,
-    /// Creation time of the next plan. No two plans have the same creation time.
+    /// Creation time of the next plan. Each plan has a different one.
     next_time: Cell<Timestamp>,
 }
 
@@ -102,7 +102,7 @@ fn concurrent_approvals_are_all_recorded() {
     assert_eq!(by, people);
 }
 
-/// A plan is released only by the operation that has taken it.
+/// Only the operation that took a plan can release it.
 #[test]
 fn a_released_plan_can_be_taken_by_another_operation() {
     let bench = Fixture::new();

@@ -79,7 +79,7 @@ impl fmt::Display for PlanState {
 }
 
 impl PlanSummary {
-    /// Returns the hash prefix to show to users.
+    /// Returns the hash prefix shown to users.
     pub fn short_hash(&self) -> &str {
         self.hash.get(..12).unwrap_or(&self.hash)
     }

@@ -1,5 +1,5 @@
 //! Applications as resources in a Kubernetes cluster. Users write `spec` and may request an `operation`. The
-//! controller writes `status`, where `kubectl` and dashboards read it.
+//! controller writes `status` for `kubectl` and dashboards.
 //!
 //! ```text
 //! list, watch ──▶ ObservedResources ──▶ StoreEvent, for changes by other clients
@@ -38,15 +38,15 @@ use self::resource_client::{RELIST_DELAYS, ResourceClient, WrittenPart, lock, ma
 use super::projects::{self, ProjectResults};
 use super::{ApplicationStore, StoreEvent, send_events};
 
-/// Label that Applications must have if only labeled Applications are managed (`--only-labelled`).
+/// Label of the managed Applications with `--only-labelled`.
 pub use tidegate_application::refresh::MANAGED_LABEL;
 
-/// Selection of the Applications in a cluster that are managed.
+/// Selection of the managed Applications in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedScope {
-    /// Namespaces of the Applications; empty for all namespaces.
+    /// Namespaces of the Applications; empty for all.
     pub namespaces: BTreeSet<String>,
-    /// True if only Applications with the [`MANAGED_LABEL`] label are managed.
+    /// True if only Applications with [`MANAGED_LABEL`] are managed.
     pub is_label_required: bool,
     /// Namespace of the projects; empty for the control plane's namespace.
     pub project_namespace: String,
@@ -63,7 +63,7 @@ impl KubernetesStore {
     ///
     /// # Errors
     ///
-    /// Returns an error if the cluster doesn't respond, doesn't have the Application kind, or denies access.
+    /// Returns an error if the cluster doesn't respond, lacks the Application kind, or denies access.
     pub async fn open(
         cluster: Arc<dyn Cluster>,
         destination: Destination,
@@ -83,7 +83,7 @@ impl KubernetesStore {
             .check_list_permission::<ApplicationKind>()
             .await
             .map_err(|error| client.store_error(&error))?;
-        // Without the projects, the permissions of the Applications are unknown.
+        // Without the projects, the Applications' permissions are unknown.
         match client.cluster.list(&projects::scope(&store.project_namespace())).await {
             Err(error) if error.kind != ErrorKind::UnknownKind => return Err(client.store_error(&error)),
             _ => {}
@@ -91,7 +91,7 @@ impl KubernetesStore {
         Ok(store)
     }
 
-    /// Replaces Tidegate's own finalizers on an Application, leaving others unchanged.
+    /// Replaces Tidegate's own finalizers on an Application, keeping all others.
     async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
         let requester = application.annotation(DELETION_REQUESTED_BY);
@@ -139,7 +139,7 @@ impl ApplicationStore for KubernetesStore {
         let mut followed = select_all(followed.chain([projects.map(StoreWatchEvent::Projects).boxed()]));
         tokio::spawn(async move {
             let mut known: Option<ProjectResults> = None;
-            // Application events that arrived before the projects were read.
+            // Application events received before the projects were read.
             let mut early = Vec::new();
             while let Some(happened) = followed.next().await {
                 // Hold the lock while sending, to preserve the order of events.
@@ -157,7 +157,7 @@ impl ApplicationStore for KubernetesStore {
                 if known.is_none() {
                     continue;
                 }
-                // The projects arrived last, but must be sent first.
+                // The projects arrived last but must be sent first.
                 early.sort_by_key(|event| !matches!(event, StoreEvent::Projects(_)));
                 if !send_events(&sender, std::mem::take(&mut early)) {
                     return;
@@ -214,8 +214,8 @@ impl ApplicationStore for KubernetesStore {
         lock(&self.resources).approver(key).map(str::to_owned)
     }
 
-    /// If Argo CD is also running, it must release the project, because only Argo CD knows all Applications
-    /// that use it.
+    /// If Argo CD is also running, it must release the project: only Argo CD knows all Applications that use
+    /// it.
     async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
         if self.client.scope.is_label_required {
             return Ok(());
@@ -238,7 +238,7 @@ impl ApplicationStore for KubernetesStore {
         namespaces.is_empty() || namespaces.contains(&key.namespace)
     }
 
-    /// Does nothing, because the state went away with the resource's status.
+    /// Does nothing: the state went away with the resource's status.
     async fn delete_state(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())
     }
@@ -246,7 +246,7 @@ impl ApplicationStore for KubernetesStore {
 
 /// A watch event from the cluster.
 enum StoreWatchEvent {
-    /// A change to the Applications in one namespace, or in all of them if `None`.
+    /// A change to the Applications in a namespace, or in all namespaces if `None`.
     Applications(Option<String>, ScopeChange),
     Projects(ScopeChange),
 }

@@ -1,4 +1,4 @@
-//! Applications, ApplicationSets and projects in a single file. An error only affects its own document.
+//! Applications, ApplicationSets and projects in a single file. An error affects only its own document.
 
 pub(super) mod incomplete_file;
 
@@ -23,10 +23,10 @@ pub(super) type FileStamp = (std::time::SystemTime, u64, u64);
 /// Result of reading an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParsedAppSet {
-    /// Current or, if that is unreadable, last readable content. `None` if the ApplicationSet was never
-    /// readable.
+    /// Current content, or the last readable content if that is unreadable. `None` if the ApplicationSet was
+    /// never readable.
     pub appset: Option<ApplicationSet>,
-    /// Reason why the content may be outdated.
+    /// Reason the content may be outdated.
     pub problem: Option<String>,
 }
 
@@ -34,25 +34,25 @@ pub struct ParsedAppSet {
 #[derive(Default)]
 pub struct ParsedFile {
     pub(super) stamp: Option<FileStamp>,
-    /// Documents that have disappeared from the file and may come back.
+    /// Documents that have disappeared from the file but may come back.
     pub(super) incomplete: Option<Box<IncompleteFile>>,
-    /// Applications. If an Application is currently unreadable, contains its last readable content.
+    /// Applications. An unreadable one keeps its last readable content.
     pub applications: BTreeMap<AppKey, Arc<StoredApplication>>,
-    /// ApplicationSets. If an ApplicationSet is currently unreadable, contains its last readable content.
+    /// ApplicationSets. An unreadable one keeps its last readable content.
     pub appsets: BTreeMap<AppKey, ParsedAppSet>,
-    /// Projects. If a project is currently unreadable, contains its last readable content.
+    /// Projects. An unreadable one keeps its last readable content.
     pub(super) projects: ProjectResults,
-    /// Errors that can't be attributed to a document with a known name.
+    /// Errors without a known document.
     pub problems: Vec<String>,
     /// Errors of ApplicationSets with unknown names.
     pub appset_problems: Vec<String>,
-    /// True if an unreadable part of the file may hold any Application.
+    /// True if an unreadable part of the file may contain any Application.
     pub has_unknown_applications: bool,
     /// True if unreadable parts of the file may contain projects.
     pub can_hide_projects: bool,
 }
 
-/// Kinds of the managed documents.
+/// Kinds of managed documents.
 const APPLICATION_KIND: &str = "Application";
 const APPSET_KIND: &str = "ApplicationSet";
 
@@ -61,8 +61,8 @@ pub fn unreconciled_message(reason: &str, problem: &str) -> String {
     format!("{reason}, so its last valid version remains in effect until this is fixed: {problem}")
 }
 
-/// Returns the message for a document that occurs in two places. Neither is reconciled, because it isn't
-/// clear which was meant.
+/// Returns the message for a document defined in two locations. Neither definition is reconciled, because it
+/// isn't clear which one was meant.
 pub(super) fn duplicate_message(first: &str, other: &str) -> String {
     format!(
         "the resource is defined in both {first} and {other}, so it is not managed until one definition is \
@@ -73,7 +73,7 @@ pub(super) fn duplicate_message(first: &str, other: &str) -> String {
 /// First location of each document.
 type DocumentLocations = BTreeMap<(&'static str, AppKey), String>;
 
-/// Records a document's location. Returns an error if the document already has a location.
+/// Records a document's location. Returns an error if it already has one.
 fn record_location(
     kind: &'static str,
     key: &AppKey,
@@ -100,7 +100,7 @@ impl ParsedFile {
             Ok(content) => content,
         };
         let (targets, errors) = parse_each(name, &content, &Limits::default());
-        // A file that is being rewritten may be empty, or hold only a comment.
+        // While it is rewritten, a file may be empty or contain only a comment.
         if targets.is_empty() && errors.is_empty() && self.has_documents() {
             return self
                 .keep_content(format!("{name}: the file is empty; delete it to remove its applications"));
@@ -161,8 +161,8 @@ impl ParsedFile {
         }
     }
 
-    /// Keeps the last readable content of unreadable ApplicationSets, and of ApplicationSets that may be in
-    /// an unreadable part of the file.
+    /// Keeps the last readable content of unreadable ApplicationSets, and of those that may be in an
+    /// unreadable part of the file.
     fn keep_unreadable_appsets(&mut self, before: BTreeMap<AppKey, ParsedAppSet>) {
         let hidden = self
             .has_unknown_applications
@@ -182,11 +182,11 @@ impl ParsedFile {
         }
     }
 
-    /// Records unreadable projects. A project whose rules can't be read permits nothing.
+    /// Records unreadable projects. A project with unreadable rules permits nothing.
     fn record_project_errors(&mut self, errors: Vec<ManifestError>) {
         for error in errors {
             let problem = error.to_string();
-            // A name with a slash, which the error message quotes, isn't a project name.
+            // A name with a slash, quoted in the error message, isn't a project name.
             if let Some(name) = project_of(&error).filter(|name| !name.ends_with('"')) {
                 self.projects.insert(name.to_owned(), Err(problem.clone()));
             }
@@ -216,7 +216,7 @@ impl ParsedFile {
         !(self.applications.is_empty() && self.appsets.is_empty() && self.projects.is_empty())
     }
 
-    /// Returns true if the file holds exactly one document, which is readable.
+    /// Returns true if the file contains exactly one document, which is readable.
     pub fn has_single_document(&self) -> bool {
         let number =
             self.applications.len().saturating_add(self.appsets.len()).saturating_add(self.projects.len());
@@ -243,8 +243,7 @@ impl ParsedFile {
         }
     }
 
-    /// Groups a kind's errors by document. Errors that can't be attributed to a document apply to the whole
-    /// file.
+    /// Groups a kind's errors by document. Errors without a known document apply to the whole file.
     fn sort_errors(&mut self, errors: Vec<ManifestError>, kind: &str) -> BTreeMap<AppKey, String> {
         let mut found: BTreeMap<AppKey, String> = BTreeMap::new();
         for error in errors {
@@ -273,13 +272,13 @@ fn can_name_projects(content: &[u8]) -> bool {
     content.windows(projects::KIND.len()).any(|part| part == projects::KIND.as_bytes())
 }
 
-/// Returns the name of the project that an error is about.
+/// Returns the name of the project that caused an error.
 fn project_of(error: &ManifestError) -> Option<&str> {
     let name = error.object.as_deref()?.strip_prefix("AppProject ")?;
     Some(name.split_once('/').map_or(name, |(_, name)| name))
 }
 
-/// Returns the key of the Application or ApplicationSet that an error is about.
+/// Returns the key of the Application or ApplicationSet that caused an error.
 fn document_key(error: &ManifestError, kind: &str) -> Option<AppKey> {
     let name = error.object.as_deref()?.strip_prefix(kind)?.strip_prefix(' ')?;
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
@@ -294,7 +293,7 @@ fn empty_application(namespace: &str, name: &str) -> Application {
     }
 }
 
-/// Returns a placeholder for an Application that is unreadable except for its name.
+/// Returns a placeholder for an unreadable Application with a known name.
 fn unreadable_application(key: &AppKey) -> Application {
     let namespace = if key.is_in_control_plane() { "" } else { key.namespace.as_str() };
     empty_application(namespace, &key.name)

@@ -1,4 +1,4 @@
-//! Files in a folder that is polled for changes. Only changed files are read.
+//! Files in a polled folder. Only changed files are read.
 
 pub(super) mod absence;
 mod folder_listing;
@@ -26,19 +26,19 @@ use super::projects::{self, ProjectResults};
 /// Maximum number of attempts to list the same files twice in a row. A listing may miss a file that is being
 /// renamed.
 const LIST_ATTEMPTS_MAX: usize = 4;
-/// Factor for the grace period while files appear in a folder that was empty before. There may be many files,
-/// and they may appear slowly.
+/// Factor for the grace period while files appear in a previously empty folder. There may be many files, and
+/// they may appear slowly.
 const INITIAL_GRACE_FACTOR: u32 = 33;
 
-/// Content that is expected in a folder before any files have been found there.
+/// Expected content of a folder without any files so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum InitialContent {
     /// Irrelevant, because the first poll found files.
     #[default]
     Unset,
-    /// No content is expected, so there is no need to wait.
+    /// No content is expected, so waiting is unnecessary.
     Empty,
-    /// Content is expected, but there are no files yet.
+    /// Content is expected, but missing.
     Missing,
 }
 
@@ -47,29 +47,29 @@ enum InitialContent {
 pub struct PolledFolder {
     folder: PathBuf,
     parsed: BTreeMap<PathBuf, ParsedFile>,
-    /// Missing files, and for how long. Their content is kept until they were certainly deleted.
+    /// Missing files, with their absence. Their content is kept until their deletion is certain.
     missing: BTreeMap<PathBuf, (ParsedFile, Absence)>,
     /// True if the folder itself is unreadable.
     is_unreadable: bool,
     /// True if some files are inaccessible, so that their content is unknown.
     has_inaccessible_files: bool,
-    /// True if files were removed or renamed during the listing, so that missing files may still exist.
+    /// True if files were removed or renamed during the listing, so missing files may still exist.
     is_changing: bool,
-    /// True for Tidegate's own folder, which may be missing and which only Tidegate changes.
+    /// True for Tidegate's own folder, which only Tidegate changes and which may be missing.
     is_internal: bool,
     /// True if only ApplicationSets are needed.
     has_only_appsets: bool,
-    /// Errors about the folder and about inaccessible files.
+    /// Errors about the folder and its inaccessible files.
     problems: Vec<String>,
-    /// Time after which a missing file counts as deleted.
+    /// Time until a missing file counts as deleted.
     grace_period: Duration,
-    /// True once a file has been found.
+    /// True once any file was found.
     has_had_files: bool,
     initial_content: InitialContent,
-    /// Device and inode of the folder when files were found in it.
+    /// Device and inode of the folder when it had files.
     identity: Option<(u64, u64)>,
-    /// Absence of the documents that weren't in any file at the start. `is_initial_confirmed` is true once
-    /// that is certain.
+    /// Absence of documents that weren't in any file at the start. `is_initial_confirmed` is true once their
+    /// absence is certain.
     initial_absence: Absence,
     is_initial_confirmed: bool,
 }
@@ -80,12 +80,12 @@ impl PolledFolder {
         Self { folder: folder.to_owned(), grace_period: GRACE_PERIOD, ..Self::default() }
     }
 
-    /// Creates a poller for Tidegate's own folder, which is created together with its first file.
+    /// Creates a poller for Tidegate's own folder, which is created with its first file.
     pub fn new_internal(folder: &Path) -> Self {
         Self { is_internal: true, ..Self::new(folder) }
     }
 
-    /// Creates a poller that only reads ApplicationSets from a folder.
+    /// Creates a poller that reads only the ApplicationSets in a folder.
     pub fn new_for_appsets(folder: &Path) -> Self {
         Self { has_only_appsets: true, ..Self::new(folder) }
     }
@@ -96,19 +96,19 @@ impl PolledFolder {
         Self { grace_period: Duration::ZERO, ..self }
     }
 
-    /// Returns true if a second poll has confirmed which files are missing at the start. This requires that
-    /// all files were readable and none was being written.
+    /// Returns true if a second poll has confirmed which files are missing at the start. All files must have
+    /// been readable and complete.
     pub fn is_initial_confirmed(&self) -> bool {
         self.is_initial_confirmed
     }
 
-    /// Returns true if the folder has had no files since the first poll. A volume may not be mounted yet, or
-    /// a repository not cloned.
+    /// Returns true if the folder has had no files since the first poll. A volume may not be mounted, or a
+    /// repository not cloned.
     fn has_had_no_files(&self) -> bool {
         !self.has_had_files && !self.is_unreadable && !self.is_internal
     }
 
-    /// Returns the reason why missing content is kept, if the folder has never had any files.
+    /// Returns the reason for keeping missing content, if the folder has never had any files.
     pub fn missing_files_reason(&self) -> Option<String> {
         self.has_had_no_files().then(|| {
             format!(
@@ -119,12 +119,12 @@ impl PolledFolder {
         })
     }
 
-    /// Records that no content is expected, so that the poller doesn't wait for any.
+    /// Records that no content is expected, so that the poller doesn't wait for it.
     pub fn mark_initially_empty(&mut self) {
         self.initial_content = InitialContent::Empty;
     }
 
-    /// Returns true if more files may appear in a folder that was empty before.
+    /// Returns true if more files may appear in a previously empty folder.
     pub fn has_appearing_files(&self) -> bool {
         self.initial_content == InitialContent::Missing && !self.is_initial_confirmed
     }
@@ -139,13 +139,13 @@ impl PolledFolder {
         self.is_unreadable
     }
 
-    /// Reads the files that have changed. Returns true if anything has. `removed` lists files that were
-    /// removed on purpose.
+    /// Reads the changed files. Returns true if anything changed. `removed` lists files that were removed on
+    /// purpose.
     pub fn poll_files(&mut self, removed: &BTreeMap<PathBuf, AppKey>) -> bool {
         let began = Instant::now();
         let (was_away, was_coming) = (self.is_unreadable, self.has_appearing_files());
         let (found, problems) = self.list_files();
-        // Listing may be slow, so take the time after it.
+        // Listing may be slow, so take the time afterwards.
         let now = Instant::now();
         let mut has_changed = was_away != self.is_unreadable || problems != self.problems;
         self.problems = problems;
@@ -182,7 +182,7 @@ impl PolledFolder {
             }
             false => self.initial_absence = Absence::default(),
         }
-        // Ending the wait for files also counts as a change.
+        // The end of the wait for files also counts as a change.
         has_changed | (was_coming && !self.has_appearing_files())
     }
 
@@ -196,7 +196,7 @@ impl PolledFolder {
     }
 
     /// Sets missing files aside, restores those that are back, and drops those that were certainly deleted.
-    /// Returns true if anything has changed.
+    /// Returns true if anything changed.
     fn update_missing(
         &mut self,
         found: &BTreeMap<PathBuf, FileStamp>,
@@ -224,7 +224,7 @@ impl PolledFolder {
         is_changed || before != (self.parsed.len(), self.missing.len())
     }
 
-    /// Returns the errors about the folder and about inaccessible files.
+    /// Returns the errors about the folder and its inaccessible files.
     pub fn problems(&self) -> Vec<String> {
         self.problems.clone()
     }
@@ -244,7 +244,7 @@ impl PolledFolder {
             || self.parsed_files().any(|file| file.can_hide_projects)
     }
 
-    /// Returns the content of each file, including the last content of missing files.
+    /// Returns the content of each file, including the last content of missing ones.
     pub fn parsed_files(&self) -> impl Iterator<Item = &ParsedFile> {
         self.parsed.values().chain(self.missing.values().map(|(file, _)| file))
     }
@@ -264,9 +264,9 @@ impl PolledFolder {
         all
     }
 
-    /// Returns the documents of one kind in all files. If two have the same name, the first is used, and
-    /// `notify` gets an error with both paths. A missing file still counts, unless another file now has its
-    /// document.
+    /// Returns the documents of one kind in all files. Of two documents with the same name, the first is
+    /// used, and `notify` gets an error with both paths. A missing file still counts, unless another file now
+    /// has its document.
     pub fn documents<T: Clone>(
         &self,
         of: impl Fn(&ParsedFile) -> &BTreeMap<AppKey, T>,
@@ -293,7 +293,7 @@ impl PolledFolder {
         all.into_iter().map(|(key, (_, one))| (key, one)).collect()
     }
 
-    /// Returns the ApplicationSets that are definitely in a file.
+    /// Returns the ApplicationSets that are certainly in a file.
     pub fn present_appsets(&self) -> BTreeSet<AppKey> {
         let in_sight = self
             .parsed
@@ -302,7 +302,7 @@ impl PolledFolder {
         in_sight.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Returns the files that the last poll found.
+    /// Returns the files found by the last poll.
     fn known_files(&self) -> BTreeMap<PathBuf, FileStamp> {
         self.parsed.iter().filter_map(|(path, file)| Some((path.clone(), file.stamp?))).collect()
     }
@@ -312,8 +312,8 @@ impl PolledFolder {
         fs::metadata(&self.folder).ok().map(|folder| (folder.dev(), folder.ino()))
     }
 
-    /// Returns an error if the folder is empty and isn't the folder that had files before, for example
-    /// because a volume was unmounted. The poller then waits for missing content again.
+    /// Returns an error if the folder is empty and isn't the one that had files before, for example because a
+    /// volume was unmounted. The poller then waits for missing content again.
     fn replaced_folder_error(&mut self, listed: &FolderListing) -> Option<String> {
         let now = self.identity();
         if !listed.files.is_empty() || !listed.inaccessible.is_empty() {
@@ -388,7 +388,7 @@ pub(super) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Returns the file that holds only this document. A file with other documents must not be deleted. `what`
+/// Returns the file that contains only this document. A file with other documents must not be deleted. `what`
 /// describes the document, and `also` says how to delete it manually.
 pub fn find_single_document_file(
     folder: &Path,

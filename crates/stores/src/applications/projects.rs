@@ -14,9 +14,9 @@ use tidegate_model::{Gvk, Object};
 pub struct ProjectSet {
     /// Projects, by name. An unreadable project is an error.
     pub projects: ProjectResults,
-    /// Reason why any project, including `default`, may be unreadable.
+    /// Reason any project, including `default`, may be unreadable.
     pub unreadable_reason: Option<String>,
-    /// Reason why more projects may appear soon, for which Applications wait.
+    /// Reason more projects may appear soon. Applications wait for them.
     pub pending_reason: Option<String>,
 }
 
@@ -33,8 +33,8 @@ pub(super) fn parse_project(value: &Value, place: &str) -> (String, Result<Arc<A
     (name, read.map(Arc::new).map_err(|error| format!("{place}: {error}")))
 }
 
-/// Adds a project found at `place`. If two projects have the same name, both are invalid, because it isn't
-/// clear which was meant.
+/// Adds a project found at `place`. Two projects with the same name are both invalid, because it isn't clear
+/// which one was meant.
 pub(super) fn add_project(
     all: &mut ProjectResults,
     name: String,
@@ -46,8 +46,8 @@ pub(super) fn add_project(
     all.insert(name, project);
 }
 
-/// Returns the projects in all files. `problems` are reasons why projects may be unreadable, and
-/// `pending_reason` is the reason why more may appear soon.
+/// Returns the projects in all files. `problems` are reasons that projects may be unreadable, and
+/// `pending_reason` is the reason that more may appear soon.
 pub(super) fn projects_from_files(
     projects: ProjectResults,
     problems: Option<&[String]>,
@@ -63,8 +63,8 @@ pub(super) fn scope(namespace: &str) -> Scope {
     Scope { gvk, namespace: Some(namespace.to_owned()), detail: Detail::Full }
 }
 
-/// Applies a watch event. Returns all projects if any has changed. Without the kind in the cluster, there are
-/// no projects. If the cluster doesn't respond, the previous projects are kept.
+/// Applies a watch event. Returns all projects if any changed. If the cluster lacks the kind, there are no
+/// projects. If it doesn't respond, the previous projects are kept.
 pub(super) fn apply_event(known: &mut Option<ProjectResults>, what: ScopeChange) -> Option<ProjectSet> {
     let before = known.clone();
     let insert = |known: &mut Option<ProjectResults>, object: &Object| {

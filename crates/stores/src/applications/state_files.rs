@@ -1,4 +1,4 @@
-//! Persisted state of Applications and ApplicationSets, stored as files in the state directory.
+//! Persisted state of Applications and ApplicationSets: files in the state directory.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use tidegate_application::AppKey;
 use tidegate_state::disk::Disk;
 use tidegate_state::error::ServiceError;
 
-/// Type that is persisted as a file.
+/// Type that can be persisted as a file.
 pub trait StateFile: Clone + Serialize + DeserializeOwned {
     /// Name of the type in messages.
     const NOUN: &'static str;
 
     /// Returns the key of the Application or ApplicationSet.
     fn key(&self) -> AppKey;
-    /// Returns the form in which the value is persisted.
+    /// Returns the value in its persisted form.
     fn persisted_form(&self) -> Cow<'_, Self>;
 }
 
@@ -38,7 +38,7 @@ impl StateFile for Application {
     }
 }
 
-/// The whole ApplicationSet, including credentials, because there may be work left after its document is
+/// Persists the whole ApplicationSet, including credentials, because work may be left after its document is
 /// gone.
 impl StateFile for ApplicationSet {
     const NOUN: &'static str = "ApplicationSet";
@@ -54,11 +54,10 @@ impl StateFile for ApplicationSet {
 
 /// File mode.
 const OWNER_ONLY: u32 = 0o600;
-/// Extension of files that are being written.
+/// Extension of unfinished files.
 const TEMPORARY_EXTENSION: &str = "new";
 
-/// Returns the file of an Application or ApplicationSet. Names can't contain `_`, so the file names are
-/// unique.
+/// Returns the file of an Application or ApplicationSet. Names can't contain `_`, so file names are unique.
 pub fn state_path(folder: &Path, key: &AppKey) -> PathBuf {
     folder.join(format!("{}_{}.json", key.namespace, key.name))
 }
@@ -76,7 +75,7 @@ pub fn write<T: StateFile>(disk: &dyn Disk, folder: &Path, state: &T) -> Result<
     write().map_err(|source| ServiceError::Io { action: "write", path: path.clone(), source })
 }
 
-/// Removes a file, if it exists. The removal is durable once this returns.
+/// Removes a file, if it exists. The removal is durable on return.
 pub fn remove(disk: &dyn Disk, folder: &Path, key: &AppKey) -> Result<(), ServiceError> {
     let path = state_path(folder, key);
     match disk.remove(&path).and_then(|()| disk.sync_folder(folder)) {
@@ -87,7 +86,7 @@ pub fn remove(disk: &dyn Disk, folder: &Path, key: &AppKey) -> Result<(), Servic
     }
 }
 
-/// Reads a file. If it is unreadable, logs a warning and returns `None`.
+/// Reads a file. Returns `None` and logs a warning if the file is unreadable.
 pub fn read<T: StateFile>(path: &Path) -> Option<T> {
     let content = match fs::read(path) {
         Ok(content) => content,
@@ -105,15 +104,14 @@ pub fn read<T: StateFile>(path: &Path) -> Option<T> {
         .ok()
 }
 
-/// Moves damaged files aside rather than losing their content. Returns their new paths.
+/// Moves damaged files aside to preserve their content. Returns their new paths.
 pub fn set_damaged_aside<T: StateFile>(disk: &dyn Disk, folder: &Path) -> BTreeMap<PathBuf, String> {
     let paths = state_paths(folder).unwrap_or_default();
     let damaged = paths.into_iter().filter_map(|path| Some((content_error::<T>(&path)?, path)));
     damaged.map(|(problem, path)| (path.clone(), move_aside(disk, &path, &problem))).collect()
 }
 
-/// Removes temporary files that a crashed process left behind. The caller must have exclusive access to the
-/// folder.
+/// Removes temporary files left by a crashed process. The caller must have exclusive access to the folder.
 pub fn remove_temporary_files(disk: &dyn Disk, folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     for path in
@@ -156,7 +154,7 @@ fn move_aside(disk: &dyn Disk, path: &Path, problem: &str) -> String {
     format!("the stored status was damaged ({problem}); {outcome}")
 }
 
-/// Returns the persisted state of all Applications, sorted by name. No service needs to be running.
+/// Returns the persisted state of all Applications, sorted by name. Doesn't require a running service.
 pub fn read_applications(folder: &Path) -> Result<Vec<Application>, ServiceError> {
     read_all(folder)
 }

@@ -1,6 +1,6 @@
 //! ApplicationSets in a folder of YAML files, alongside Applications. Only users write to these files. The
-//! metadata and status that Kubernetes would keep are in the state directory. If a document is removed, its
-//! ApplicationSet exists until its deletion has finished.
+//! state directory contains the metadata and status that Kubernetes would store. After its document is
+//! removed, an ApplicationSet exists until its deletion has finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct FolderAppSetStore {
 }
 
 impl FolderAppSetStore {
-    /// Opens the ApplicationSets in the same folder as these Applications. Their metadata and status are kept
+    /// Opens the ApplicationSets in the same folder as the given Applications. Their metadata and status are
     /// in `state_folder`.
     pub fn open(applications: &FolderStore, state_folder: PathBuf) -> Self {
         let disk = Arc::clone(&applications.disk);
@@ -93,8 +93,8 @@ impl AppSetStore for FolderAppSetStore {
         self.change_state(set, move |stored| stored.status = status).await
     }
 
-    /// Leaves the refresh annotation alone, because it is part of a user's document. Each reported change to
-    /// the ApplicationSet triggers a refresh instead.
+    /// Leaves the refresh annotation alone, because it is part of a user's document. Instead, each reported
+    /// change to the ApplicationSet triggers a refresh.
     async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
         let desired = set.metadata.finalizers.clone();
         let marked = move |stored: &mut ApplicationSet| {
@@ -170,7 +170,7 @@ impl AppSetStore for FolderAppSetStore {
         run_blocking(self.folder.clone(), move || own_document_path(&folder, &key)).await.is_ok()
     }
 
-    /// Removes the state only if the ApplicationSet is being deleted, because its name may already have been
+    /// Removes the state only during a deletion, because the ApplicationSet's name may already have been
     /// reused.
     async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError> {
         let (state, key) = (Arc::clone(&self.state), key.clone());
@@ -206,7 +206,7 @@ impl AppSetStore for FolderAppSetStore {
     }
 }
 
-/// Returns an ApplicationSet's file if it has no other documents.
+/// Returns an ApplicationSet's file if it contains no other documents.
 fn own_document_path(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError> {
     let what = format!("ApplicationSet {key}");
     find_single_document_file(folder, |file| file.appsets.contains_key(key), &what, "")
@@ -219,10 +219,11 @@ fn is_own_finalizer(finalizer: &str) -> bool {
 struct Watcher {
     files: PolledFolder,
     state: Arc<StateStore>,
-    /// ApplicationSets as reported, without their status, which comes from their actors.
+    /// Reported ApplicationSets, without their status, which comes from their actors.
     reported: BTreeMap<AppKey, StoredAppSet>,
     problems: Vec<String>,
-    /// Change counter of the stored state when all of it was last reported. `None` if some of it couldn't be.
+    /// Change counter of the stored state when all of it was last reported. `None` if some of it couldn't be
+    /// reported.
     reported_changes: Option<u64>,
     /// True if another search for missing documents is required.
     is_unconfirmed: bool,
@@ -235,7 +236,7 @@ struct Watcher {
 struct FolderState {
     appsets: BTreeMap<AppKey, StoredAppSet>,
     problems: Vec<String>,
-    /// Change counter for the stored state.
+    /// Change counter of the stored state.
     changes: u64,
 }
 
@@ -302,7 +303,7 @@ impl Watcher {
                 merged.problems.splice(0..0, problems);
                 self.collect_events(merged)
             }
-            // Without the stored state, report nothing, because an ApplicationSet's identity decides which
+            // Without the stored state, report nothing: an ApplicationSet's identity decides which
             // Applications it owns.
             Err(error) => {
                 problems.push(error.to_string());
@@ -344,16 +345,16 @@ impl Watcher {
     }
 }
 
-/// Reason why some documents may currently be hidden.
+/// Reason some documents may currently be hidden.
 enum UncertaintyReason {
     /// A document is unreadable.
     Unreadable(String),
-    /// A document that existed while no process was running may reappear.
+    /// A document from before the start may reappear.
     MayReappear(String),
 }
 
 impl UncertaintyReason {
-    /// Returns the reason why an ApplicationSet's document may still exist. If a command removed it, it
+    /// Returns the reason that an ApplicationSet's document may still exist. A document removed by a command
     /// certainly doesn't.
     fn reason_for(&self, stored: &ApplicationSet) -> Option<&str> {
         let metadata = &stored.metadata;
@@ -367,9 +368,8 @@ impl UncertaintyReason {
     }
 }
 
-/// Merges the documents with the stored state. `hidden` is the reason why some documents may be hidden at the
-/// moment. An ApplicationSet whose document isn't in `present_keys` may have been deleted, so changes to it
-/// don't take effect.
+/// Merges the documents with the stored state. `hidden` is the reason some documents may currently be hidden.
+/// An ApplicationSet outside `present_keys` may have been deleted, so changes to it don't take effect.
 fn merge_documents(
     all: &mut StateTable,
     mut documents: BTreeMap<AppKey, ParsedAppSet>,
@@ -386,7 +386,7 @@ fn merge_documents(
             Ok((appset, problem)) => {
                 let is_new = all.get(&key) != Some(&appset);
                 if is_new && let Err(error) = all.put(appset.clone()) {
-                    // Only report state that would survive a crash.
+                    // Report only state that would survive a crash.
                     merged.problems.push(error.to_string());
                     continue;
                 }
@@ -400,8 +400,8 @@ fn merge_documents(
     merged
 }
 
-/// Returns an ApplicationSet's current state, and the reason why it may differ from the document. If it was
-/// never readable, the error is the problem.
+/// Returns an ApplicationSet's current state, and the reason it may differ from the document. If it was never
+/// readable, returns the problem as an error.
 fn resolve_state(
     stored: Option<&ApplicationSet>,
     document: Option<ParsedAppSet>,
@@ -450,7 +450,7 @@ fn initialize_appset(mut set: ApplicationSet) -> ApplicationSet {
     set
 }
 
-/// Updates an ApplicationSet from its document, without changing its identity.
+/// Updates an ApplicationSet from its document, keeping its identity.
 fn update_from_document(stored: ApplicationSet, document: ApplicationSet) -> ApplicationSet {
     let mut set = document;
     approval::carry_over_approval(&stored, &mut set);

@@ -1,6 +1,6 @@
-//! ApplicationSets as resources in the same Kubernetes cluster as their Applications. Users write `spec` and
-//! the controller writes `status`. Generated Applications are resources, too, which the Kubernetes garbage
-//! collector deletes after their ApplicationSet.
+//! ApplicationSets as resources in the same Kubernetes cluster as their Applications. Users write `spec`, and
+//! the controller writes `status`. Generated Applications are resources, too, and the Kubernetes garbage
+//! collector deletes them after their ApplicationSet.
 
 mod resource;
 
@@ -35,9 +35,9 @@ pub struct KubernetesAppSetStore {
 }
 
 impl KubernetesAppSetStore {
-    /// Opens the ApplicationSets in the same cluster and scope as these Applications. Without the kind in the
-    /// cluster, there are none until it is installed. If listing ApplicationSets is forbidden, the watch
-    /// reports it.
+    /// Opens the ApplicationSets in the same cluster and scope as the given Applications. If the cluster
+    /// lacks the kind, there are none until it is installed. If listing ApplicationSets is forbidden, the
+    /// watch reports it.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl KubernetesAppSetStore {
         uid: &str,
         propagation: Propagation,
     ) -> Result<Existence, ServiceError> {
-        // Without a UID, the request would delete whatever has this name.
+        // Without a UID, the request would delete any object with this name.
         if uid.is_empty() {
             return Err(ServiceError::refused(format!("{} {key} has no UID, so it is not deleted", K::NOUN)));
         }
@@ -79,7 +79,7 @@ impl KubernetesAppSetStore {
             Ok(DeleteResult::Deleting) => Ok(Existence::Exists),
             Ok(DeleteResult::Gone) => Ok(Existence::Gone),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(Existence::Gone),
-            // The name is now taken by a different object, or the object was read while it was being deleted.
+            // The name belongs to a different object now, or the object was read during its deletion.
             Err(error) if error.kind == ErrorKind::Conflict => self.find::<K>(key, uid).await,
             Err(error) => Err(self.client.store_error(&error)),
         }
@@ -92,8 +92,8 @@ impl KubernetesAppSetStore {
     }
 }
 
-/// Returns `Some` if the cluster's current setup doesn't allow listing ApplicationSets: true if a user must
-/// fix it.
+/// Returns `Some` if the cluster's current setup doesn't allow listing ApplicationSets, with true if a user
+/// must fix it.
 fn listing_refusal(kind: ErrorKind) -> Option<bool> {
     match kind {
         ErrorKind::UnknownKind => Some(false),
@@ -159,7 +159,7 @@ impl AppSetStore for KubernetesAppSetStore {
                     () = sender.closed() => return,
                 };
                 let Some((namespace, what)) = next else { return };
-                // To preserve the order of events, hold the lock while sending.
+                // Hold the lock while sending, to preserve the order of events.
                 let mut all = lock(&all);
                 for event in watch_events(&mut all, namespace, what) {
                     if sender.send(event).is_err() {
@@ -219,7 +219,7 @@ impl AppSetStore for KubernetesAppSetStore {
         self.remove::<ApplicationSets>(&key, &set.metadata.uid, propagation).await.map(drop)
     }
 
-    /// Does nothing, because the state went away with the resource's status.
+    /// Does nothing: the state went away with the resource's status.
     async fn remove_state(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())
     }

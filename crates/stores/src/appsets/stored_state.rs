@@ -1,4 +1,4 @@
-//! Identity, finalizers and status of the ApplicationSets in a folder, stored in the state directory.
+//! Identity, finalizers and status of a folder's ApplicationSets, stored in the state directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tidegate_state::error::ServiceError;
 use crate::applications::generated_applications::now;
 use crate::applications::state_files;
 
-/// Kubernetes finalizer on an ApplicationSet whose Applications must outlive it.
+/// Kubernetes finalizer for an ApplicationSet with Applications that must outlive it.
 pub(super) const ORPHAN_FINALIZER: &str = "orphan";
 
 /// Stored state of all ApplicationSets. Access is exclusive, and memory and disk always match.
@@ -28,9 +28,9 @@ pub(super) struct StateTable {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     appsets: BTreeMap<AppKey, ApplicationSet>,
-    /// Counter that is incremented on each change.
+    /// Counter, incremented on each change.
     changes: u64,
-    /// Damaged files, each with the path it was moved to.
+    /// Damaged files with their new paths.
     lost: BTreeMap<PathBuf, String>,
 }
 
@@ -55,7 +55,7 @@ impl StateStore {
     }
 
     /// Changes an ApplicationSet's stored state. Does nothing if there is none, or if a different
-    /// ApplicationSet now has its name.
+    /// ApplicationSet now has the name.
     pub fn change(
         &self,
         set: &ApplicationSet,
@@ -109,8 +109,8 @@ impl StateTable {
         Ok(())
     }
 
-    /// Removes an ApplicationSet's document. From then on it is being deleted, even if the process crashes.
-    /// The orphan setting and the requester are stored first, and take effect with the removal.
+    /// Removes an ApplicationSet's document, which starts its deletion, even if the process crashes. The
+    /// orphan setting and the requester are stored first, and take effect with the removal.
     pub fn delete(
         &mut self,
         set: &ApplicationSet,
@@ -146,7 +146,7 @@ impl StateTable {
         })
     }
 
-    /// Takes the path that an ApplicationSet's damaged state was moved to, so that it is only reported once.
+    /// Takes the new path of an ApplicationSet's damaged state, so that it is reported only once.
     pub fn take_lost(&mut self, key: &AppKey) -> Option<String> {
         self.lost.remove(&state_files::state_path(&self.folder, key))
     }

@@ -1,4 +1,4 @@
-//! Behavior that all ApplicationSet stores have in common, and behavior that is specific to each store.
+//! Behavior shared by all ApplicationSet stores, and behavior specific to each one.
 
 mod fixture;
 mod folder;
@@ -32,7 +32,7 @@ async fn an_appset_is_reported_and_its_state_survives() {
         backing.write_appset(changed).await;
         appset.status.conditions[0].message = "second".to_owned();
         open.sets.write_status(&appset).await.unwrap();
-        // The next event reports the user's change, because the engine's own status writes aren't reported.
+        // The engine's own status writes aren't reported, so the next event is the user's change.
         let news = open.next_appset().await.appset;
         assert!(news.spec.go_template);
         assert_eq!(news.metadata.uid, appset.metadata.uid);
@@ -40,7 +40,7 @@ async fn an_appset_is_reported_and_its_state_survives() {
         let known = again.next_appset().await.appset;
         assert_eq!((&known.metadata.uid, &known.status), (&appset.metadata.uid, &appset.status));
         assert!(known.spec.go_template);
-        // An ApplicationSet that was deleted and created again with the same name is a different one.
+        // An ApplicationSet that was deleted and recreated with the same name is a different one.
         let other = ApplicationSet {
             metadata: ObjectMeta { uid: "other".into(), ..appset.metadata.clone() },
             ..appset
@@ -112,7 +112,7 @@ async fn an_unreadable_appset_keeps_its_previous_state() {
         let problem = problem.unwrap();
         assert!(problem.contains("its last valid version remains in effect"), "{problem}");
         assert_eq!((spec_value(&appset), &appset.metadata.uid), (spec_value(&before), &before.metadata.uid));
-        // A fixed ApplicationSet is used immediately and keeps its identity.
+        // A fixed ApplicationSet takes effect immediately and keeps its identity.
         let mut mended = sample_appset();
         mended["spec"]["goTemplate"] = json!(true);
         backing.write_appset(mended).await;
@@ -161,7 +161,7 @@ async fn an_application_is_created_once_and_managed() {
         let key = AppKey::of(&created);
         assert_eq!(open.sets.application_existence(&key, &metadata.uid).await.unwrap(), Existence::Exists);
         assert_eq!(open.sets.application_existence(&key, "another").await.unwrap(), Existence::Gone);
-        // The Application also exists for the next process.
+        // The next process also finds the Application.
         assert_eq!(backing.open().await.next_application().await.metadata.uid, metadata.uid);
     }
 }
@@ -200,7 +200,7 @@ async fn only_the_observed_version_is_changed_and_never_its_status() {
         let known = backing.open().await.next_application().await;
         assert_eq!((known.spec.project.as_str(), &known.status), ("shop", &unchanged.status));
         assert_eq!(known.operation, unchanged.operation);
-        // An update affects neither a missing Application nor a different Application with the same name.
+        // An update affects neither a missing Application nor a different one with the same name.
         for name in ["dev", "none"] {
             let mut none = now.clone();
             (none.metadata.name, none.metadata.uid) = (name.into(), "another".into());
@@ -241,7 +241,7 @@ async fn finalizers_decide_when_an_application_is_deleted() {
         assert_eq!(open.sets.delete_application(&key, &uid).await.unwrap(), Existence::Exists);
         let mut deleting = open.next_application().await;
         assert!(deleting.is_deleting());
-        // The deletion is also in progress for the next process.
+        // The next process also finds the deletion in progress.
         assert!(backing.open().await.next_application().await.is_deleting());
         deleting.metadata.finalizers.clear();
         open.applications.release(&deleting).await.unwrap();
@@ -284,8 +284,7 @@ async fn the_deletion_of_an_appset_is_read_past_the_cache() {
         open.sets.delete(&set, false).await.unwrap();
         // No event has reported the deletion yet.
         assert!(open.sets.is_being_deleted(&set).await.unwrap());
-        // An ApplicationSet with a different UID is ignored, and an ApplicationSet that no longer exists
-        // isn't being deleted.
+        // An ApplicationSet with a different UID is ignored, and one that doesn't exist isn't being deleted.
         let other = ApplicationSet {
             metadata: ObjectMeta { uid: "other".into(), ..set.metadata.clone() },
             ..set.clone()
@@ -299,8 +298,8 @@ async fn the_deletion_of_an_appset_is_read_past_the_cache() {
     }
 }
 
-/// An Application's owner and annotation are stored unchanged. The annotation identifies an Application that
-/// has lost its owner.
+/// An Application's owner and annotation are stored unchanged. The annotation identifies an Application
+/// without its owner.
 #[tokio::test(start_paused = true)]
 async fn an_application_keeps_its_annotation_when_its_owner_is_removed() {
     for backing in all_backends().await {

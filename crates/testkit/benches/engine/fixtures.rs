@@ -1,4 +1,4 @@
-//! Code shared by the measurements.
+//! Shared code of the measurements.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 pub type DiskLog = SledLog;
 
-/// Returns a runtime like that of the command, with one worker thread per processor.
+/// Returns a runtime like the command's, with one worker thread per processor.
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap()
 }
@@ -23,7 +23,7 @@ pub fn open_log(folder: &Path) -> Arc<DiskLog> {
     Arc::new(SledLog::open(folder, OpenOptions { holder, key: None, codecs: codecs() }).unwrap())
 }
 
-/// Returns a cluster in memory without delays.
+/// Returns an in-memory cluster without delays.
 pub fn new_cluster() -> Arc<SimCluster> {
     Arc::new(SimCluster::in_memory(SimConfig::without_delays(), SimClock::wall(|| SystemClock.now())))
 }
@@ -51,8 +51,7 @@ pub fn config_map(name: &str, wave: usize) -> String {
     )
 }
 
-/// Returns a custom resource of one of two alternating kinds, so that each resource is a kind group of its
-/// own.
+/// Returns a custom resource of one of two alternating kinds, so that each resource forms its own kind group.
 pub fn alternating_resource(name: &str, wave: usize, number: usize) -> String {
     let kind = if number.is_multiple_of(2) { "Ping" } else { "Pong" };
     format!(

@@ -15,7 +15,7 @@ use crate::fixtures::{
 const OPERATIONS: usize = 10_000;
 const CONCURRENT_STARTS: usize = 32;
 
-/// A gate that stays closed.
+/// Gate that stays closed.
 pub struct ClosedGate;
 
 impl Actor for ClosedGate {
@@ -44,7 +44,7 @@ impl Actor for ClosedGate {
     }
 }
 
-/// Starts operations with three manifests each, and returns once all of them are waiting at a gate.
+/// Starts operations with three manifests each. Returns once all of them are waiting at a gate.
 pub async fn start_waiting_operations(
     log: &std::sync::Arc<crate::fixtures::DiskLog>,
     operations: usize,
@@ -76,7 +76,7 @@ fn resident_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A closed gate that asks to be checked every half minute.
+/// Closed gate that requests a check every half minute.
 struct PollingGate;
 
 impl Actor for PollingGate {

@@ -1,8 +1,8 @@
 //! The figures of BENCHMARKS.md: `cargo bench` prints them as a Markdown table.
 //!
 //! This is a plain program without a statistics harness, because the longest measurements take seconds, and
-//! some don't measure time. Each measurement runs in a process of its own, so that they don't share memory or
-//! caches. `cargo bench -- memory` runs only the measurements whose names contain `memory`.
+//! some don't measure time. Each measurement runs in its own process, so that they don't share memory or
+//! caches. `cargo bench -- memory` runs only the measurements with `memory` in their names.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -29,7 +29,7 @@ pub struct Line {
     pub measurement: String,
     /// Result.
     pub figure: String,
-    /// Target; empty if there is none.
+    /// Target; empty for none.
     pub target: &'static str,
 }
 
@@ -53,7 +53,7 @@ const MEASUREMENTS: [Measurement; 8] = [
     ("volume", volume::measure),
 ];
 
-/// Names the only measurement for a child process to run.
+/// Variable that tells a child process its only measurement.
 const ONLY: &str = "TIDEGATE_BENCH_ONLY";
 
 fn main() {

@@ -18,7 +18,7 @@ const WAVES: usize = 100;
 const WIDTH: usize = 100;
 const RUNS: usize = 11;
 
-/// Returns this thread's CPU time. On a shared machine, wall time means little.
+/// Returns this thread's CPU time. Wall time means little on a shared machine.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
@@ -72,7 +72,7 @@ pub fn measure() -> Vec<Line> {
         Timestamp::from_millis(0),
         None,
     ));
-    // The cluster after the sync has the same objects, as the cluster returns them.
+    // The cluster after the sync has the same objects, as it returns them.
     let applied = planned.unwrap().manifests.into_iter().map(|object| LiveObject::share(Arc::new(object)));
     let applied: Vec<LiveObject> = applied.collect();
     let again = time(&applied);

@@ -1,4 +1,4 @@
-//! A wave whose objects become ready one by one. The time must grow linearly with their number.
+//! A wave with objects that become ready one by one. The time must grow linearly with their number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::throughput::process_cpu_time;
 
 const RUNS: usize = 3;
 
-/// Start of the virtual time. Each object becomes ready a millisecond after the one before. The CPU time of
+/// Start of the virtual time. Each object becomes ready a millisecond after the previous one. The CPU time of
 /// the engine and the cluster is measured.
 const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Delay between an object's apply and the first readiness. By then, everything has been applied.
+/// Delay between an object's apply and the first readiness, long enough to apply everything.
 const FIRST_READY_AFTER: usize = 60_000;
 
 fn manifests(width: usize) -> String {

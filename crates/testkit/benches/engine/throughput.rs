@@ -28,7 +28,7 @@ struct RunTimes {
     log: LogStats,
 }
 
-/// Returns the processor time of this process.
+/// Returns this process's CPU time.
 pub fn process_cpu_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let of_thread = |folder: std::path::PathBuf| {
@@ -105,7 +105,7 @@ fn measure_config_maps(what: &str, operations: usize, waves: usize, width: usize
     measure_median(what, &manifests.collect::<Vec<String>>(), operations * waves * width)
 }
 
-/// Measures kind groups, which run sequentially, so the time must grow linearly with their number.
+/// Measures kind groups. They run sequentially, so the time must grow linearly with their number.
 fn measure_kind_groups(groups: usize) -> [Line; 2] {
     let manifests: String =
         (0..groups).map(|i| alternating_resource(&format!("turn-{i:05}"), 1, i)).collect::<String>()

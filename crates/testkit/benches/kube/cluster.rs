@@ -1,4 +1,4 @@
-//! Control plane used by all contenders, which counts their requests.
+//! Control plane for all contenders, with a count of their requests.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use tempfile::TempDir;
 use tidegate_testkit::kube::{ApiClient, ControlPlane, Mark, Options, User};
 use tokio::runtime::{Builder, Runtime};
 
-/// Environment of the contenders. There are no controllers or nodes: ConfigMaps don't need them, and they
-/// would use CPU time.
+/// Environment of the contenders. It has no controllers or nodes: ConfigMaps don't need them, and they would
+/// use CPU time.
 pub struct Environment {
     runtime: Runtime,
     control_plane: ControlPlane,
@@ -33,8 +33,7 @@ impl Environment {
         let control_plane = ControlPlane::start(options).unwrap_or_else(|error| panic!("{error}"));
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let observer = runtime.block_on(async { control_plane.client(User::OBSERVER) });
-        // Next to the build output, because a temporary folder may be in memory, where syncing to disk costs
-        // nothing.
+        // Next to the build output: a temporary folder may be in memory, where syncing to disk costs nothing.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         Self { runtime, control_plane, observer, folder }
     }

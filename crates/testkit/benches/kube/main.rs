@@ -3,8 +3,8 @@
 //! Compares Tidegate with alternatives on a local control plane with the same manifests: kubectl, and a bare
 //! loop of requests as a lower bound for any program. Each repetition runs all contenders, starting with a
 //! different one, so that changes in the machine's speed affect them all equally. Programs are timed from
-//! start to exit. `just bench-kube 3` makes three repetitions instead of five.
-//! `just bench-kube "one wave" memory` runs only measurements whose names contain any of these words.
+//! start to exit. `just bench-kube 3` makes three repetitions instead of five. `just bench-kube "one wave"
+//! memory` runs only measurements with any of these words in their names.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 #![allow(clippy::indexing_slicing, clippy::cast_precision_loss, reason = "a benchmark may panic")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

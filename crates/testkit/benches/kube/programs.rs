@@ -12,10 +12,10 @@ use crate::input::Manifests;
 /// missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A program with its arguments, ready to run.
+/// Program with its arguments, ready to run.
 pub struct Program {
     command: Command,
-    /// File for its standard error.
+    /// File for standard error.
     errors: PathBuf,
 }
 
@@ -29,7 +29,7 @@ impl Program {
         Self { command, errors: environment.folder().join("errors.txt") }
     }
 
-    /// Returns `kubectl apply` with the given options, and default settings otherwise.
+    /// Returns `kubectl apply` with the given options and otherwise default settings.
     pub fn kubectl(
         environment: &Environment,
         namespace: &str,
@@ -57,7 +57,7 @@ impl Program {
         took
     }
 
-    /// Returns the peak of the program's resident memory in MiB.
+    /// Returns the program's peak resident memory in MiB.
     pub fn peak_mib(self) -> f64 {
         let (mut child, errors) = self.start();
         let status = format!("/proc/{}/status", child.id());

@@ -80,7 +80,6 @@ pub fn measure_rollout(number: usize) -> Vec<Line> {
     ]
 }
 
-/// Returns the modification time of each file.
 fn modification_times(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];

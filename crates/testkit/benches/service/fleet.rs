@@ -43,8 +43,7 @@ pub fn program_path() -> PathBuf {
 impl Fleet {
     /// Creates a repository with a folder for each Application, but without Applications.
     pub fn new(application_count: usize) -> Self {
-        // Next to the build output, because a temporary folder may be in memory, where syncing to disk costs
-        // nothing.
+        // Next to the build output: a temporary folder may be in memory, where syncing to disk costs nothing.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let fleet = Self { folder, application_count };
         fs::create_dir_all(fleet.path().join("apps")).unwrap();

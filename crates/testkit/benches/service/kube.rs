@@ -1,4 +1,4 @@
-//! Applications as resources in a real control plane, which their objects are deployed to as well.
+//! Applications as resources in a real control plane, which is also their destination.
 
 use std::process::Stdio;
 use std::thread;

@@ -3,8 +3,8 @@
 //! writes.
 //!
 //! `cargo bench --bench service -- rollout storm` runs only the measurements `rollout` and `storm`. A number
-//! after `=` sets the number of Applications (`kube=200`). `TIDEGATE_BENCH_PROGRAM` is the path of another
-//! build of the program.
+//! after `=` sets the number of Applications (`kube=200`). `TIDEGATE_BENCH_PROGRAM` is the path of a
+//! different build of the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 #![allow(clippy::indexing_slicing, clippy::cast_precision_loss, reason = "a benchmark may panic")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -37,7 +37,7 @@ impl Line {
     }
 }
 
-/// A measurement with its default number of Applications.
+/// Measurement with its default number of Applications.
 type Measurement = (&'static str, usize, fn(usize) -> Vec<Line>);
 
 const MEASUREMENTS: [Measurement; 6] = [

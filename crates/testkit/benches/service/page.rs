@@ -14,10 +14,10 @@ use crate::fleet::{Fleet, Policy, application_name};
 use crate::service::RunningService;
 use crate::{Line, format_seconds};
 
-/// Number of opened views, and number of changed rows.
+/// Number of opened views, and of changed rows.
 const REPETITIONS: usize = 10;
 
-/// Runs before the page. Records when the first rows become visible, and when a row changes.
+/// Script that runs before the page. Records when the first rows become visible, and when a row changes.
 const WATCH_SCRIPT: &str = "
     window.seen = {};
     const painted = (then) => requestAnimationFrame(() => setTimeout(then, 0));
@@ -37,7 +37,7 @@ const WATCH_SCRIPT: &str = "
     }).observe(document, {subtree: true, childList: true, characterData: true});
 ";
 
-/// Measures the list, the updates of its rows, and the memory once all rows have been visible and have
+/// Measures the list, the updates of its rows, and the memory after all rows have been visible and have
 /// changed.
 pub fn measure_page(number: usize) -> Vec<Line> {
     if let Some(missing) = missing_requirement() {
@@ -128,8 +128,7 @@ fn measure_row_updates(fleet: &Fleet, service: &RunningService, browser: &Browse
     all
 }
 
-/// Listens for events. For each changed Application, sends the time in milliseconds at which the event
-/// arrived here.
+/// Listens for events. For each changed Application, sends the arrival time of the event in milliseconds.
 fn listen_for_events(service: &RunningService) -> Receiver<(f64, Value)> {
     let mut stream = TcpStream::connect(service.address()).unwrap();
     write!(stream, "GET /api/v1/events HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! A running service, measured from outside.
+//! Running service, measured from outside.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -15,14 +15,14 @@ use crate::fleet::Fleet;
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// Minimum ratio of the interval to the duration of a poll.
 const POLL_INTERVAL_RATIO: u32 = 20;
-/// Maximum polling interval, so that a service that is busy for a moment is still polled in time.
+/// Maximum polling interval, so that a briefly busy service is still polled in time.
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(2);
 /// Maximum time to wait until the service is idle.
 const IDLE_PERIOD: Duration = Duration::from_secs(40);
 /// Time limit of all measurements.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(1800);
 const TOKEN: &str = "of-the-benchmark";
-/// Ticks per second of the kernel's processor time.
+/// Ticks per second of the kernel's CPU time.
 const TICKS: f64 = 100.0;
 
 pub struct RunningService {
@@ -32,7 +32,7 @@ pub struct RunningService {
     pub startup_time: Duration,
 }
 
-/// State of a service by its metrics.
+/// State of a service according to its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServiceMetrics {
     pub applications: usize,
@@ -177,7 +177,7 @@ impl RunningService {
         assert!(text.starts_with("HTTP/1.0 202"), "{text}");
     }
 
-    /// Returns the service's processor time.
+    /// Returns the service's CPU time.
     pub fn cpu_time(&self) -> Duration {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         // The process name may contain spaces, but the rest of the line doesn't.
@@ -208,8 +208,8 @@ impl RunningService {
 
 impl Drop for RunningService {
     fn drop(&mut self) {
-        // An error means that the service has already exited. It still runs only if a measurement was
-        // aborted.
+        // An error means that the service has already exited. It still runs only after an aborted
+        // measurement.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

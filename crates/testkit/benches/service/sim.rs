@@ -1,4 +1,4 @@
-//! Many Applications on the simulated cluster, which runs in the service's process.
+//! Many Applications on the simulated cluster, inside the service's process.
 
 use std::fs;
 use std::thread;
@@ -9,8 +9,8 @@ use crate::service::RunningService;
 use crate::{Line, format_per_item, format_seconds};
 
 const IDLE: Duration = Duration::from_secs(30);
-/// Time after which unused comparison data has been dropped (within a minute) and the allocator has returned
-/// its memory.
+/// Time until unused comparison data has been dropped (within a minute) and the allocator has returned its
+/// memory.
 const CACHE_DROPPED_AFTER: Duration = Duration::from_secs(90);
 
 /// Syncs all Applications, leaves them idle, then changes them all with a single commit.

@@ -29,7 +29,7 @@ pub struct Request {
     pub body: String,
 }
 
-/// A request, its headers and its body.
+/// Request with its headers and body.
 type ParsedRequest = (Request, BTreeMap<String, String>, Vec<u8>);
 
 /// Reads a request. Returns `None` if the client sent nothing.

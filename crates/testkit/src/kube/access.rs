@@ -26,7 +26,7 @@ impl User {
         &self.0
     }
 
-    /// Returns a user without permissions. They must be granted by a role.
+    /// Returns a user without permissions. Roles must grant them.
     pub(super) fn without_rights(number: usize) -> Self {
         Self(format!("limited-{number:02}").into())
     }
@@ -58,7 +58,7 @@ impl Access {
         self.folder.join("certs/apiserver.crt")
     }
 
-    /// Writes the API server's user file, and the key that signs service account tokens.
+    /// Writes the API server's user file, and the signing key for service account tokens.
     pub(super) fn write_users(&self) -> Result<(), KubeError> {
         let tokens: String = all_users()
             .map(|user| {
@@ -72,8 +72,8 @@ impl Access {
         self.write_file("service-accounts.pub", key.public_key_pem().as_bytes())
     }
 
-    /// Writes a kubeconfig for each user, once the API server has created its certificate. Every file has all
-    /// users as contexts, with its own user as the current one.
+    /// Writes a kubeconfig for each user, after the API server has created its certificate. Every file has
+    /// all users as contexts, with its own user as the current one.
     pub(super) fn write_kubeconfigs(&self) -> Result<(), KubeError> {
         let users: Vec<Value> =
             all_users().map(|user| json!({"name": user.name(), "user": {"token": user.token()}})).collect();

@@ -15,10 +15,10 @@ use super::error::{CallError, KubeError};
 /// Polling interval of [`ApiClient::wait_until`]. Several tests share the server, and on two cores, polling
 /// slows down the others.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum time that [`ApiClient::wait_until`] waits.
+/// Timeout of [`ApiClient::wait_until`].
 const WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Client that sends requests as a particular user. It only works in the runtime in which it was created.
+/// Client for requests as a particular user. It works only in the runtime that created it.
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
@@ -35,7 +35,7 @@ impl ApiClient {
         Ok(Self { client: Client::try_from(config).map_err(failed)? })
     }
 
-    /// Returns the underlying client, for requests that this type doesn't support.
+    /// Returns the underlying client, for other kinds of requests.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -85,7 +85,7 @@ impl ApiClient {
         self.client.request_text(request).await.map_err(|error| call_error(&Method::GET, path, &error))
     }
 
-    /// Waits until the object at a path satisfies a predicate, and returns it. It may be absent at first.
+    /// Waits until the object at a path, which may be absent at first, satisfies a predicate, and returns it.
     /// Panics after ten minutes.
     pub async fn wait_until(&self, path: &str, request: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
         let mut last = None;

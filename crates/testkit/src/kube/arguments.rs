@@ -30,7 +30,7 @@ pub(super) fn api_arguments(assets: &Assets, etcd: u16, port: u16) -> Vec<String
         "--service-cluster-ip-range=10.0.0.0/16",
         "--audit-policy-file=audit-policy.json",
         "--audit-log-path=audit.log",
-        // Log each request before its response is sent, so that tests find it.
+        // Log each request before sending its response, so that tests find it.
         "--audit-log-mode=blocking",
         "--audit-log-maxsize=4096",
     ];

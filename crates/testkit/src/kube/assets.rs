@@ -1,4 +1,4 @@
-//! Location of the Kubernetes binaries, as found by `scripts/kube-assets`.
+//! Location of the Kubernetes binaries, from `scripts/kube-assets`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::KubeError;
 
-/// A folder with etcd, kube-apiserver and kube-controller-manager.
+/// Folder with etcd, kube-apiserver and kube-controller-manager.
 #[derive(Clone, Debug)]
 pub struct Assets {
     folder: PathBuf,
@@ -14,20 +14,20 @@ pub struct Assets {
     minor: u32,
 }
 
-/// The tested Kubernetes versions, and their availability on this machine.
+/// Tested Kubernetes versions, and their availability on this machine.
 #[derive(Clone, Debug)]
 pub struct AssetInventory {
     /// Available versions, oldest first.
     pub available: Vec<Assets>,
     /// Missing minor versions.
     pub missing: Vec<u32>,
-    /// Instructions to show if no version is available.
+    /// Instructions if no version is available.
     pub instructions: String,
 }
 
 impl Assets {
-    /// Finds the oldest version installed on this machine. If there is none, [`KubeError::NoAssets`] has
-    /// instructions.
+    /// Finds the oldest version on this machine. Without any, fails with [`KubeError::NoAssets`], which
+    /// contains instructions.
     pub fn find() -> Result<Self, KubeError> {
         let AssetInventory { available, instructions: advice, .. } = AssetInventory::find()?;
         available.into_iter().next().ok_or(KubeError::NoAssets(advice))
@@ -54,7 +54,7 @@ impl AssetInventory {
         let failed = |why| KubeError::Program { program: script.display().to_string(), why };
         let output = Command::new(&script).output().map_err(failed)?;
         let instructions = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        // The script exits with 1 if no version was found. Any other code is an error.
+        // The script exits with 1 if it found no version. Any other code is an error.
         if !matches!(output.status.code(), Some(0 | 1)) {
             return Err(failed(io::Error::other(instructions)));
         }

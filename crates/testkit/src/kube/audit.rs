@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use super::{ApiClient, CallError, KubeError, User};
 
-/// A position in the audit log.
+/// Position in the audit log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(pub(super) u64);
 
 /// A request and its response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEvent {
-    /// User who sent the request.
+    /// User that sent the request.
     pub user: String,
     /// Impersonated user, if any.
     pub impersonated: Option<String>,
     /// User agent.
     pub user_agent: String,
-    /// ID of the operation in the user agent, if any.
+    /// Operation ID in the user agent, if any.
     pub operation: Option<String>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
@@ -31,9 +31,9 @@ pub struct AuditEvent {
     pub group: String,
     /// Plural name of the kind.
     pub resource: String,
-    /// Subresource, such as `status` or `binding`. Empty if there is none.
+    /// Subresource, such as `status` or `binding`. Empty for none.
     pub subresource: String,
-    /// Kind, or the plural name if the kind is no longer known.
+    /// Kind, or the plural name if the kind is unknown by now.
     pub kind: String,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
@@ -54,26 +54,26 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Returns true if the request is meant to change something. Reviews are created but don't.
+    /// Returns true if the request is meant to change something. Reviews are created but change nothing.
     pub fn is_write(&self) -> bool {
         let is_question = matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
         !is_question
             && matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// Returns true if the request changed something, or would have if it weren't a dry run.
+    /// Returns true if the request changed something, or would have outside a dry run.
     pub fn has_succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
     /// Returns true if the outcome is unknown because the server reports neither success nor rejection, for
-    /// example if the client disconnected early.
+    /// example after an early disconnect of the client.
     pub fn has_unknown_outcome(&self) -> bool {
         let is_refused = (400..500).contains(&self.code) && !matches!(self.code, 408 | 499);
         !self.has_succeeded() && !is_refused
     }
 
-    /// Returns `verb Kind namespace/name`, for comparisons of lists.
+    /// Returns `verb Kind namespace/name`, for comparing lists.
     pub fn summary(&self) -> String {
         let place = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
         let part = if self.subresource.is_empty() { String::new() } else { format!("/{}", self.subresource) };
@@ -137,13 +137,13 @@ pub(super) fn audit_policy() -> Value {
     })
 }
 
-/// Kinds by plural name. They are discovered again whenever an unknown name turns up.
+/// Kinds by plural name. An unknown name triggers a new discovery.
 #[derive(Debug, Default)]
 pub(super) struct KindsByPlural(BTreeMap<(String, String), String>);
 
 impl KindsByPlural {
-    /// Discovers the served kinds if any of the requests is for an unknown one. Kinds that were served
-    /// earlier stay known.
+    /// Discovers the served kinds if any request is for an unknown one. Kinds that were served earlier stay
+    /// known.
     pub(super) async fn discover_missing(
         &mut self,
         caller: &ApiClient,
@@ -192,8 +192,8 @@ pub(super) fn end_of_log(path: &Path) -> Mark {
     Mark(std::fs::metadata(path).map_or(0, |file| file.len()))
 }
 
-/// Reads complete lines from a position: those that contain any of the texts, or all if there are none. Skips
-/// the rest of a line that started before the position.
+/// Reads complete lines from a position: those that contain any of the texts, or all lines without texts.
+/// Skips the rest of a line that started before the position.
 pub(super) fn read_events(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditEvent>, KubeError> {
     let failed = |why| KubeError::File { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(failed)?;
@@ -222,7 +222,7 @@ fn parse_event(line: &Value) -> AuditEvent {
     let (verb, uri) = (text_at(line, "/verb"), text_at(line, "/requestURI"));
     let options = line.get("requestObject").filter(|_| verb.starts_with("delete")).cloned();
     let judged = options.as_ref().is_some_and(|options| !list_at(options, "dryRun").is_empty());
-    // If the client disconnected, there is no response, but the request has the name.
+    // After a disconnect of the client, there is no response, but the request has the name.
     let names = ["/objectRef/name", "/responseObject/metadata/name", "/requestObject/metadata/name"];
     let name =
         names.into_iter().map(|path| text_at(line, path)).find(|name| !name.is_empty()).unwrap_or_default();
@@ -238,7 +238,7 @@ fn parse_event(line: &Value) -> AuditEvent {
         resource: text_at(line, "/objectRef/resource"),
         subresource: text_at(line, "/objectRef/subresource"),
         kind: String::new(),
-        // For a request for a namespace itself, the server fills in both the namespace and the name.
+        // For a request about a namespace itself, the server fills in both the namespace and the name.
         namespace: text_at(line, "/objectRef/namespace"),
         name,
         dry_run: judged || query.split('&').any(|part| part.starts_with("dryRun=")),

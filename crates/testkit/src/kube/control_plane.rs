@@ -20,18 +20,18 @@ use super::{ApiClient, Assets, Audit, KubeError, Mark, User, node};
 /// Options for starting a control plane.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Starts nodes. Without nodes, pods are not bound.
+    /// True to start nodes. Without nodes, pods aren't bound.
     pub has_nodes: bool,
-    /// Starts controllers. Without controllers, objects don't change automatically.
+    /// True to start controllers. Without controllers, objects don't change automatically.
     pub has_controllers: bool,
-    /// Time before a pod becomes ready, unless an annotation sets a different one.
+    /// Default time until a pod becomes ready. An annotation can set a different one.
     pub ready_after: Duration,
-    /// Time that a deleted pod takes to terminate.
+    /// Termination time of a deleted pod.
     pub grace: Duration,
 }
 
 impl Default for Options {
-    /// Returns the defaults, which are those of the simulated cluster.
+    /// Returns the defaults of the simulated cluster.
     fn default() -> Self {
         Self {
             has_nodes: true,
@@ -42,13 +42,13 @@ impl Default for Options {
     }
 }
 
-/// Time limit for the start of a server, even on a busy machine.
+/// Timeout for starting a server, even on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// Maximum number of attempts to start the control plane. Another process may take a port before a server
 /// does.
 const START_ATTEMPTS_MAX: usize = 4;
 
-/// A running control plane. It is stopped on drop or when the process exits.
+/// Running control plane. Stops when dropped or when the process exits.
 pub struct ControlPlane {
     access: Access,
     assets: Assets,
@@ -83,7 +83,7 @@ impl Drop for BackgroundRuntime {
 static SHARED: OnceLock<ControlPlane> = OnceLock::new();
 
 impl ControlPlane {
-    /// Returns the control plane shared by all tests in this process, which must not disturb it. Panics if it
+    /// Returns the control plane shared by all tests in this process. Tests must not disturb it. Panics if it
     /// can't be started. Tests run by [`suite`](super::suite) only call this if the binaries exist.
     pub fn shared() -> &'static Self {
         SHARED.get_or_init(|| Self::start(Options::default()).unwrap_or_else(|error| panic!("{error}")))
@@ -173,12 +173,12 @@ impl ControlPlane {
         self.assets.minor()
     }
 
-    /// Returns the path of a user's kubeconfig, which has all users as contexts.
+    /// Returns the path of a user's kubeconfig, with all users as contexts.
     pub fn kubeconfig(&self, user: &User) -> PathBuf {
         self.access.kubeconfig_path(user)
     }
 
-    /// Returns a client for a user. It only works in the current runtime.
+    /// Returns a client for a user. It works only in the current runtime.
     pub fn client(&self, user: &User) -> ApiClient {
         self.access.client(user).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -220,7 +220,7 @@ impl ControlPlane {
         self.audit_since(Mark::default()).await
     }
 
-    /// Returns all requests since a mark whose responses were sent before this call.
+    /// Returns all requests since a mark that got their responses before this call.
     pub async fn audit_since(&self, mark: Mark) -> Result<Audit, KubeError> {
         self.read_audit(mark, None).await
     }
@@ -363,8 +363,8 @@ impl ControlPlane {
     }
 }
 
-/// Creates a folder that is removed on drop or when the process exits. `TIDEGATE_KEEP_KUBE=1` keeps it along
-/// with its logs.
+/// Creates a folder that is removed on drop or when the process exits. `TIDEGATE_KEEP_KUBE=1` keeps it and
+/// its logs.
 fn create_folder() -> Result<(PathBuf, Option<FolderCleanup>), KubeError> {
     let failed = |why| KubeError::File { path: std::env::temp_dir(), why };
     let path = TempDir::with_prefix("tidegate-kube-").map_err(failed)?.keep();
@@ -376,7 +376,6 @@ fn create_folder() -> Result<(PathBuf, Option<FolderCleanup>), KubeError> {
     Ok((path, Some(sweeper)))
 }
 
-/// Returns ports that are currently unused.
 fn free_ports() -> Result<[u16; 3], KubeError> {
     let taken = |why| KubeError::Program { program: "a free port".to_owned(), why };
     let mut listeners = Vec::new();

@@ -3,10 +3,10 @@ use std::path::PathBuf;
 /// Error from running a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
-    /// The binaries are not installed.
+    /// The binaries aren't installed.
     #[error("{0}")]
     NoAssets(String),
-    /// A program could not be started or controlled.
+    /// A program couldn't be started or controlled.
     #[error("{program}: {why}")]
     Program {
         /// The program.
@@ -22,12 +22,12 @@ pub enum KubeError {
         /// Last lines of the server's log.
         log: String,
     },
-    /// A server did not become ready.
+    /// A server didn't become ready.
     #[error("{server} is not ready after {seconds} s; the end of its log:\n{log}")]
     NotReady {
         /// The server.
         server: String,
-        /// Time limit in seconds.
+        /// Timeout in seconds.
         seconds: u64,
         /// Last lines of the server's log.
         log: String,
@@ -43,7 +43,7 @@ pub enum KubeError {
     /// A line of the audit log is invalid.
     #[error("the audit log, line {line}: {why}")]
     Audit {
-        /// Line number, counted from where the read started.
+        /// Line number, counted from the start of the read.
         line: usize,
         /// Description of the problem.
         why: String,
@@ -59,7 +59,7 @@ pub enum KubeError {
     NoMoreUsers(usize),
 }
 
-/// A failed request.
+/// Failed request.
 #[derive(Debug, thiserror::Error)]
 #[error("{method} {path}: {why}")]
 pub struct CallError {

@@ -1,8 +1,8 @@
-//! A kubelet that serves logs: a node whose containers write lines on request.
+//! Kubelet that serves logs: a node with containers that write lines on request.
 //!
 //! The API server calls this kubelet over HTTPS, like any other, and doesn't verify its certificate by
-//! default. Pods are assigned to the node with `spec.nodeName`, and their status is written by the node
-//! simulator or the test.
+//! default. Pods are assigned to the node with `spec.nodeName`, and the node simulator or the test writes
+//! their status.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,14 +23,14 @@ use tokio_rustls::server::TlsStream;
 
 use super::{ApiClient, ControlPlane, User};
 
-/// A node with a kubelet that listens until the process exits.
+/// Node with a kubelet that listens until the process exits.
 pub struct Kubelet {
     /// Name of the node.
     pub node: String,
     logs: Arc<Logs>,
 }
 
-/// Logs of the containers in a namespace. They all write the same lines.
+/// Logs by namespace. All containers in a namespace write the same lines.
 #[derive(Default)]
 struct Logs {
     logs: Mutex<BTreeMap<String, Log>>,
@@ -42,7 +42,7 @@ struct Log {
     /// Lines with their times.
     lines: Vec<(Timestamp, String)>,
     has_ended: bool,
-    /// Number of times that the connections were cut.
+    /// Number of connection cuts.
     cut_count: u64,
     /// Requested paths.
     requested_paths: Vec<String>,
@@ -119,7 +119,7 @@ fn tls_acceptor() -> TlsAcceptor {
 async fn accept_connections(listener: TcpListener, acceptor: TlsAcceptor, logs: Arc<Logs>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, logs) = (acceptor.clone(), Arc::clone(&logs));
-        // An error only means that the client has disconnected.
+        // An error means only that the client has disconnected.
         tokio::spawn(async move { serve(acceptor.accept(stream).await?, &logs).await });
     }
 }

@@ -1,10 +1,10 @@
-//! Simulation of kubelets, the scheduler and a cloud, as far as their work shows in objects: pods are bound,
+//! Simulation of kubelets, the scheduler and a cloud, to the extent that it shows in objects: pods are bound,
 //! start, become ready or fail, and disappear after deletion; claims are bound; Services and Ingresses get an
 //! address.
 //!
 //! The simulated cluster's annotations work here too, and the same code creates the status. There are two
-//! differences: time is real, and an object with a stuck deletion gets its finalizer on creation, because an
-//! API server doesn't accept new finalizers once deletion has started.
+//! differences: time is real, and an object with a stuck deletion gets its finalizer on creation. An API
+//! server doesn't accept new finalizers after the deletion has started.
 
 mod behavior;
 mod pods;
@@ -27,9 +27,9 @@ use super::{ApiClient, CallError};
 /// Durations of pod transitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PodTimings {
-    /// Time before a pod becomes ready, unless an annotation sets a different one.
+    /// Default time until a pod becomes ready. An annotation can set a different one.
     pub(super) ready_after: Duration,
-    /// Time that a deleted pod takes to terminate.
+    /// Termination time of a deleted pod.
     pub(super) grace: Duration,
 }
 
@@ -45,11 +45,11 @@ enum ObjectHandling {
     Pod,
     /// The objects' status becomes healthy after a while.
     Standalone,
-    /// The objects' deletion can be stuck, and their creations are counted for the `fail-times` annotation.
+    /// The objects' deletion can get stuck, and their creations are counted for the `fail-times` annotation.
     DeletionAndCount,
 }
 
-/// Path of each kind's collection from the API's root, and the kind's simulated behavior.
+/// Path of each kind's collection, and the kind's simulated behavior.
 const KINDS: [(&str, ObjectHandling); 9] = [
     ("/api/v1/pods", ObjectHandling::Pod),
     ("/api/v1/persistentvolumeclaims", ObjectHandling::Standalone),
@@ -61,10 +61,10 @@ const KINDS: [(&str, ObjectHandling); 9] = [
     ("/apis/apps/v1/statefulsets", ObjectHandling::DeletionAndCount),
     ("/apis/apps/v1/daemonsets", ObjectHandling::DeletionAndCount),
 ];
-/// API versions of autoscalers whose status has conditions, newest first.
+/// API versions of autoscalers with conditions in their status, newest first.
 const AUTOSCALERS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 
-/// State that all watches share.
+/// Shared state of all watches.
 struct Node {
     client: ApiClient,
     timings: PodTimings,
@@ -99,7 +99,7 @@ impl Node {
             "metadata": {"name": NODE_NAME, "labels": {"kubernetes.io/hostname": NODE_NAME, "kubernetes.io/os": "linux"}},
         });
         self.client.post("/api/v1/nodes", &object).await?;
-        // Remove the taint that admission adds to every new node, because the controller that would do so is
+        // Remove the taint that admission adds to every new node, because the responsible controller is
         // disabled.
         self.client.patch(&format!("/api/v1/nodes/{NODE_NAME}"), &json!({"spec": {"taints": null}})).await?;
         let room = json!({"cpu": "64", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"});
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// Runs until the watch is closed, which happens after some minutes or when the API server stops.
+    /// Runs until the watch is closed, after some minutes or when the API server stops.
     async fn watch_until_end(self: &Arc<Self>, path: &str, care: ObjectHandling) -> Result<(), CallError> {
         let list = self.client.get(path).await?;
         let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Node {
         }
     }
 
-    /// Returns true if this work hasn't been started for the object yet, and marks it as started.
+    /// Marks the work as started for the object. Returns false if it already was.
     fn start_work(&self, object: &Object, work: &str) -> bool {
         self.started_work.lock().unwrap().insert((object.uid().to_owned(), work.to_owned()))
     }
@@ -182,8 +182,8 @@ impl Node {
         self.write_patch(&path, &patch).await;
     }
 
-    /// Writes a patch, retrying while the API server is unavailable. The patch has the object's UID, so it
-    /// isn't an error if the object was deleted or recreated.
+    /// Writes a patch, retrying while the API server is unavailable. The patch has the object's UID, so a
+    /// deleted or recreated object isn't an error.
     async fn write_patch(&self, path: &str, patch: &Value) -> bool {
         loop {
             match self.client.patch(&format!("{path}?fieldManager=nodes"), patch).await {
@@ -226,7 +226,7 @@ fn object_path(object: &Object) -> String {
     format!("/{root}/{version}/namespaces/{}/{kind}{ending}/{}", object.namespace(), object.name())
 }
 
-/// Returns the current time in whole seconds, as used in statuses.
+/// Returns the current time in whole seconds, as in statuses.
 fn current_timestamp() -> String {
     let now = SystemClock.now();
     Timestamp::from_millis(now.as_millis() / 1000 * 1000).to_string()

@@ -1,4 +1,4 @@
-//! A server process that exits with the test process, however that exits.
+//! Server process that exits with the test process, however that exits.
 //!
 //! A shell runs between the two and holds one end of a pipe. When the test process closes the other end, on
 //! purpose or by exiting, the shell kills the server.
@@ -26,8 +26,8 @@ wait "$server"
 kill "$guard"
 "#;
 
-/// Removes a folder when the test process has exited. Servers that are shutting down may still write to it
-/// for a moment.
+/// Script that removes a folder after the test process has exited. Servers that are shutting down may still
+/// write to it for a moment.
 const CLEANUP_SCRIPT: &str = r#"
 read -r _
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -59,8 +59,7 @@ impl Server {
             .arg(program)
             .args(arguments)
             .current_dir(folder)
-            // Otherwise, the servers would spend much of their time on garbage collection, although they run
-            // only for minutes.
+            // Otherwise, the servers would spend much of their short life on garbage collection.
             .env("GOGC", "400")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -101,7 +100,7 @@ impl Server {
     /// Kills the server and waits for it to exit.
     pub(super) fn kill(&mut self) {
         drop(self.guard.stdin.take());
-        // There is nothing to do if waiting for the shell fails.
+        // Nothing to do if waiting for the shell fails.
         let _ = self.guard.wait();
     }
 

@@ -12,7 +12,7 @@ use crate::effort;
 
 type Body = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
-/// A test and its name.
+/// Test and its name.
 pub struct Test {
     name: String,
     body: Body,
@@ -28,7 +28,7 @@ impl Test {
         Self { name: name.into(), body: Box::new(move || Box::pin(body())), input: None }
     }
 
-    /// Declares an input file outside of the project. If it is missing, the test is reported as ignored.
+    /// Declares an input file outside the project. Without it, the test is reported as ignored.
     pub fn with_input(self, input: PathBuf) -> Self {
         Self { input: Some(input), ..self }
     }
@@ -45,22 +45,22 @@ macro_rules! kube_tests {
 /// Number of concurrent tests unless `--test-threads` is set. Tests mostly wait for servers.
 const CONCURRENT_TESTS: usize = 6;
 
-/// The reason the tests aren't run on an available version.
+/// Reason for not running the tests on an available version.
 const DEFERRED_REASON: &str =
     "the quick form runs on the newest version here; TIDEGATE_LONG_TESTS=1 runs on all";
 
-/// A version of Kubernetes, and the reason tests can't run on it, if any.
+/// Version of Kubernetes, and the reason tests can't run on it, if any.
 struct TestedVersion {
     minor: u32,
     skip_reason: Option<String>,
-    /// True if tests must fail if they can't run.
+    /// True if tests must fail when they can't run.
     is_required: bool,
 }
 
-/// Runs tests, each on a runtime of its own and with the version in its name, such as
-/// `1.36::waves::in_order`. Accepts the arguments of `cargo test`. If a version is missing, its tests are
-/// reported as ignored, or as failed if `TIDEGATE_REQUIRE_KUBE` requires it. The quick form of the suites
-/// runs on the newest version, and on those that are required or named in the filter.
+/// Runs tests, each on its own runtime and with the version in its name, such as `1.36::waves::in_order`.
+/// Accepts the arguments of `cargo test`. Tests of a missing version are reported as ignored, or as failed if
+/// `TIDEGATE_REQUIRE_KUBE` requires it. The quick form of the suites runs on the newest version, and on
+/// versions that are required or named in the filter.
 pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(CONCURRENT_TESTS);
@@ -124,7 +124,7 @@ pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the name prefix of tests that run on this version.
+/// Returns the name prefix of this version's tests.
 fn version_prefix(minor: u32) -> String {
     format!("1.{minor}::")
 }
@@ -133,8 +133,8 @@ fn missing_binaries_message(minor: u32) -> String {
     format!("the binaries of Kubernetes 1.{minor} are missing; run scripts/kube-assets --build")
 }
 
-/// Runs the tests on a version in a separate process, so that its servers have exited before the next
-/// version's start.
+/// Runs the tests on a version in a separate process, so that its servers exit before the next version's
+/// start.
 fn run_in_subprocess(assets: &Assets) -> bool {
     println!("\nKubernetes 1.{}", assets.minor());
     let program = std::env::current_exe().expect("the path of this executable is known");
@@ -154,13 +154,13 @@ fn build_trials(generation: &TestedVersion, tests: Vec<Test>) -> impl Iterator<I
     })
 }
 
-/// Creates the trial for a test. `missing` is the reason there is no control plane.
+/// Creates the trial for a test. `missing` is the reason for a missing control plane.
 fn build_trial(test: Test, missing: Option<String>, is_required: bool) -> Trial {
     let absent = test.input.filter(|input| !input.exists());
     let absent = absent.map(|input| format!("{} does not exist", input.display()));
     Trial::ignorable_test(test.name, move || match missing.as_ref().or(absent.as_ref()) {
         // Only a missing control plane is an error, because it can be installed anywhere. Input files outside
-        // of the project may be missing.
+        // the project may be missing.
         Some(why) if is_required && missing.is_some() => Err(Failed::from(why)),
         Some(why) => Ok(Completion::ignored_with(why.lines().next().unwrap_or_default())),
         None => {
@@ -171,7 +171,7 @@ fn build_trial(test: Test, missing: Option<String>, is_required: bool) -> Trial 
     })
 }
 
-/// Environment variable that lists the required versions.
+/// Environment variable with the required versions.
 const REQUIRED_VARIABLE: &str = "TIDEGATE_REQUIRE_KUBE";
 
 /// The required versions.
@@ -207,8 +207,8 @@ impl RequiredVersions {
         }
     }
 
-    /// Returns the versions to report as missing: those that were searched for and not found, and required
-    /// ones that weren't searched for.
+    /// Returns the versions to report as missing: those not found, and required ones that weren't searched
+    /// for.
     fn missing_versions(&self, here: &[u32], looked_for: Vec<u32>) -> Vec<u32> {
         let mut absent = looked_for;
         if let Self::Listed(minors) = self {
@@ -234,10 +234,10 @@ mod tests {
             !RequiredVersions::parse("").unwrap().is_required(20)
                 && !RequiredVersions::parse("0").unwrap().is_required(20)
         );
-        // A version that was searched for and not found is always reported.
+        // A version that wasn't found is always reported.
         assert_eq!(RequiredVersions::parse("").unwrap().missing_versions(&[20], vec![36]), [36]);
         assert_eq!(all.missing_versions(&[20], vec![36]), [36]);
-        // Only versions that are named explicitly are searched for.
+        // Only explicitly named versions are searched for.
         assert_eq!(both.missing_versions(&[20], Vec::new()), [36]);
         assert_eq!(both.missing_versions(&[], vec![20, 36]), [20, 36]);
         assert_eq!(both.missing_versions(&[20, 36], Vec::new()), [0_u32; 0]);

@@ -28,8 +28,8 @@ fn hooks_of_all_phases() -> String {
     .concat()
 }
 
-/// Returns hooks whose recreation can't be dry-run under a different name: the name is fixed or too long, or
-/// the server rejects a second object.
+/// Returns hooks that can't be dry-run under a different name: the name is fixed or too long, or the server
+/// rejects a second object.
 fn hooks_without_second_object() -> String {
     let service = "spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}";
     [
@@ -106,7 +106,7 @@ fn hook_scenarios() -> Vec<Scenario> {
     .collect()
 }
 
-/// Returns scenarios in which hooks of the same name run in two phases.
+/// Returns scenarios with hooks of the same name in two phases.
 fn two_phase_hook_scenarios() -> Vec<Scenario> {
     let settings = config_map("settings", "0");
     let helm = [
@@ -282,7 +282,7 @@ fn has_resource(view: &OperationView, name: &str) -> bool {
     view.resources.iter().any(|result| result.name == name)
 }
 
-/// Returns scenarios in which a user steps in: to skip a slow hook, to mark an object that never becomes
+/// Returns scenarios with a user's decision: to skip a slow hook, to mark an object that never becomes
 /// healthy as done, or to retry a failed hook while another runs.
 fn decision_scenarios() -> Vec<Scenario> {
     let slow = ("sim.tidegate.dev/ready-after", "1h");
@@ -293,7 +293,7 @@ fn decision_scenarios() -> Vec<Scenario> {
         let flaky = |result: &tidegate_model::ResourceResult| {
             result.name == "flaky" && result.hook_phase == Some(OperationPhase::Failed)
         };
-        // A user who didn't get the response repeats the request, and the repetition is rejected.
+        // A user who didn't get the response repeats the request, which is then rejected.
         view.resources.iter().any(|result| flaky(result) || result.overridden.is_some())
     };
     let flaky =

@@ -1,5 +1,4 @@
-//! Invariants of operations. If any is violated, the check panics with a description, to which the caller
-//! adds the seed.
+//! Invariants of operations. A violated check panics with a description, and the caller adds the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +18,9 @@ pub fn apply_event(state: State, event: &OperationEvent) -> State {
     apply(state, event).unwrap_or_else(|illegal| panic!("the events must be applicable: {illegal}"))
 }
 
-/// Checks that a command is recorded before it takes effect: a command that is sent must be outstanding in
-/// the durable state. Within a step, the durable state may lag behind, for example after a failed call, but
-/// the step itself must be durable before any of its effects.
+/// Checks that a command is recorded before it takes effect: a sent command must be outstanding in the
+/// durable state. Within a step, the durable state may lag behind, for example after a failed call. The step
+/// itself must be durable before any of its effects.
 pub fn check_command_is_outstanding(durable: &State, known: &State, command: &Command, now: Timestamp) {
     let stage =
         |state: &State| state.operation().map(|operation| (operation.attempt, operation.stage.clone()));
@@ -32,7 +31,7 @@ pub fn check_command_is_outstanding(durable: &State, known: &State, command: &Co
     );
 }
 
-/// Checks the writes that an operation made in the cluster.
+/// Checks an operation's writes in the cluster.
 pub fn check_writes(cluster: &SimCluster, id: OperationId, state: &State) {
     let Some(operation) = state.operation() else { return };
     let entries: Vec<AuditEntry> = cluster
@@ -53,7 +52,7 @@ fn object_location(entry: &AuditEntry) -> (String, String, String) {
     (entry.kind.clone(), entry.namespace.clone(), entry.name.clone())
 }
 
-/// Returns the positions of the waves with each object. A hook that runs in several phases has several.
+/// Returns the positions of the waves with each object. A hook with several phases has several.
 fn waves_by_object(operation: &Operation) -> BTreeMap<(String, String, String), BTreeSet<usize>> {
     let mut waves: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
     for (index, wave) in operation.plan.waves.iter().enumerate() {
@@ -159,7 +158,7 @@ pub fn check_end(cluster: &SimCluster, state: &State) {
         );
         check_convergence(cluster, operation);
     }
-    // Once a hook has finished, its finalizer must be gone.
+    // A finished hook must not have its finalizer anymore.
     for (_, task, task_state) in operation.all_tasks() {
         assert!(
             view.phase == OperationPhase::Error || !task_state.needs_release(),

@@ -8,7 +8,7 @@ use tidegate_model::{Backoff, RetryPolicy, WaitFor};
 use super::rng::Rng;
 use crate::scenario::SyncSpec;
 
-/// An application's life: a series of syncs.
+/// Life of an application: a series of syncs.
 #[derive(Clone)]
 pub struct ApplicationLife {
     /// The syncs.
@@ -45,7 +45,7 @@ fn draw_sync(rng: &mut Rng) -> SyncSpec {
         draw_namespace(rng, &mut yaml);
     }
     SyncSpec::new(&yaml).with_request(|request| {
-        // Without a deadline, the operation might never end.
+        // Without a deadline, the operation might never finish.
         request.deadline = Some(Duration::from_secs(7200));
         request.options.prune = rng.percent(60);
         request.options.dry_run = rng.percent(5);

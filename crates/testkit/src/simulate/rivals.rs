@@ -1,6 +1,6 @@
-//! Simulation of operations that run for the same application from several state directories on the same
-//! cluster, all from a single seed. It covers waiting for a claim, rejected claims, claims taken over after
-//! crashes, hooks with the same names, crashes at any append or call, and a faulty cluster.
+//! Simulation of operations for the same application from several state directories on the same cluster, all
+//! from a single seed. It covers waiting for a claim, rejected claims, and claims taken over after crashes.
+//! It also covers hooks with the same names, crashes at any append or call, and a faulty cluster.
 //!
 //! The engine is the real one, in virtual time. All random values are drawn up front, separately for each
 //! directory, so that the same seed repeats the same operations, crashes and waits. The invariants are
@@ -26,7 +26,7 @@ use crate::operation_events::OperationEvents as _;
 use crate::process::START;
 use crate::scenario::SyncSpec;
 
-/// Maximum virtual time of a run. Beyond that, it is waiting forever.
+/// Maximum virtual time of a run. After that, it is waiting forever.
 const RUN_TIMEOUT: Duration = Duration::from_secs(100_000);
 
 /// Statistics of a run.
@@ -46,12 +46,12 @@ struct PlannedOperation {
     sync: SyncSpec,
     /// Delay between the end of the previous operation and the start of this one.
     after: Duration,
-    /// Crash point of each process of the operation, and how long the directory is down after it. Another
-    /// process follows, which doesn't crash.
+    /// Crash point of each process of the operation, and the directory's downtime after it. One more process
+    /// follows, without a crash.
     crashes: Vec<(u64, Duration)>,
 }
 
-/// A state directory, and the operations that run in it one after another.
+/// State directory with its successive operations.
 struct Directory {
     plans: Vec<PlannedOperation>,
 }
@@ -207,7 +207,7 @@ async fn run_directory(
     ends
 }
 
-/// Runs a process, which starts or continues the operation until it has finished.
+/// Runs a process that starts or continues the operation until it has finished.
 async fn run_process(
     cluster: &Arc<SimCluster>,
     log: &MemoryLog,
@@ -236,7 +236,7 @@ fn is_write(entry: &AuditEntry) -> bool {
 }
 
 /// Checks that an operation never writes again after another operation has written. Returns the number of
-/// times that the writing operation changed.
+/// changes of the writing operation.
 fn check_no_interleaving(writes: &[AuditEntry]) -> u64 {
     let (mut changes, mut now) = (0, None);
     let mut past = BTreeSet::new();

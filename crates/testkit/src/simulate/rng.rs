@@ -1,6 +1,6 @@
 //! Random numbers from a seed.
 
-/// SplitMix64 random number generator: small, fast, and good enough to draw test cases.
+/// SplitMix64 random number generator: small, fast, and good enough for drawing test cases.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

@@ -1,4 +1,4 @@
-//! The queue of possible next steps, and the loop that executes them.
+//! Queue of possible next steps, and the loop that executes them.
 
 mod command_execution;
 
@@ -26,12 +26,12 @@ use crate::operation_events::OperationEvents as _;
 use crate::process::START;
 use crate::scenario::SyncSpec;
 
-/// Maximum number of steps, more than any operation needs. Beyond that, it is an endless loop.
+/// Maximum number of steps, more than any operation needs. After that, it is an endless loop.
 const STEPS_MAX: u64 = 200_000;
 
 const CONTRADICTION: &str = "the machine contradicts itself";
 
-/// Returns the task whose object a command watches, if any.
+/// Returns the task with the object that a command watches, if any.
 fn watched_task(command: &Command) -> Option<TaskId> {
     match command {
         Command::Observe { task } => Some(*task),
@@ -81,7 +81,7 @@ pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
     report
 }
 
-/// A possible next step.
+/// Possible next step.
 enum NextStep {
     /// An input for the engine, lost if it crashes first.
     EngineInput(Input),
@@ -274,7 +274,7 @@ impl<'a> World<'a> {
         self.runner.process(arrival, now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
     }
 
-    /// Runs a step of the engine's runner, and schedules those that follow.
+    /// Runs a step of the engine's runner, and schedules the following steps.
     fn run_steps(&mut self) -> RunnerStatus {
         let now = self.now();
         let status = self.runner.step(now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
@@ -282,7 +282,7 @@ impl<'a> World<'a> {
         if let Some(batch) = batch
             && !self.append_batch(batch)
         {
-            // The engine crashed. The next process carries on from the same position.
+            // The engine crashed. The next process continues from the same position.
             return self.run_steps();
         }
         for command in commands {
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
             }
         }
         if let Some(Some(wait)) = alarm {
-            // The timer may fire late. Timers that were set earlier fire too.
+            // The timer may fire late. Earlier timers fire too.
             let late = Duration::from_millis(self.rng.below(200));
             self.schedule_after(wait + late, NextStep::Timer);
         }

@@ -1,5 +1,4 @@
-//! A new operation for an application with an unfinished operation. The new operation is refused, is queued,
-//! or supersedes the unfinished operation.
+//! New operations for an application with an unfinished one. They are refused, are queued, or supersede it.
 
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ async fn submit_with_policy(
     with_time_limit(engine.submit_with_policy(sync.request.clone(), sync.targets(), if_open)).await
 }
 
-/// Starts a request. Returns when the engine has received the request.
+/// Starts a request. Returns once the engine has received it.
 async fn start_request(
     engine: &Engine,
     sync: SyncSpec,
@@ -122,7 +121,7 @@ async fn an_open_operation_in_the_log_is_resumed_first() {
     }
 }
 
-/// The open operation can't continue without a connection to its cluster, and must not fail for this reason.
+/// The open operation can't continue without a connection to its cluster, but that must not fail it.
 #[tokio::test(start_paused = true)]
 async fn requests_do_not_wait_for_an_operation_that_cannot_continue() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -163,7 +162,7 @@ async fn canceled_requests_leave_the_queue_and_shutdown_empties_it() {
     assert_eq!(engine.list().await.unwrap().len(), 2, "the first and {stays}");
 }
 
-/// The queue of an application has a limit.
+/// An application's queue is limited.
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_refuses_requests() {
     let cluster = FaultyCluster::reliable();

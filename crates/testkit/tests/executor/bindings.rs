@@ -1,4 +1,4 @@
-//! A binding with a changed role is created again, as by `kubectl auth reconcile`.
+//! A binding with a changed role is recreated, as by `kubectl auth reconcile`.
 
 use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_model::OperationPhase;
@@ -31,8 +31,8 @@ async fn a_changed_role_recreates_the_binding_in_both_apply_modes() {
                 assert_eq!((live.text("/roleRef/name"), live.text("/subjects/0/name")), (role, subject));
                 creations.push(cluster.creations_of("readers"));
             }
-            // The first sync creates the binding, and the sync with another role creates it again. Subjects
-            // can be changed in place.
+            // The first sync creates the binding, and the sync with another role recreates it. Subjects can
+            // be changed in place.
             assert_eq!(creations, [1, 2, 2], "{kind} {flag}");
             let deletions = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
             assert_eq!(deletions, 1, "{kind} {flag}: {:?}", cluster.writes());

@@ -1,4 +1,4 @@
-//! Gates that open depending on an expression over objects in the cluster.
+//! Gates on an expression over objects in the cluster.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -124,7 +124,7 @@ async fn all_objects_with_the_labels_count() {
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// A gate whose object is unreadable must stay closed, and must open once the object is readable.
+/// A gate with an unreadable object must stay closed, and must open once the object is readable.
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_object_keeps_the_wave_closed() {
     let (cluster, _, refuses) = recording_cluster();

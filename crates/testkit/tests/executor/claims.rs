@@ -1,5 +1,5 @@
-//! Operations of the same application in engines with separate logs. The claim prevents the operations from
-//! running concurrently. The cluster's audit log shows the writes and their order.
+//! Operations of the same application in engines with separate logs. The claim keeps them from running
+//! concurrently. The cluster's audit log shows the writes and their order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ fn claiming_sync(manifests: &str, if_taken: ClaimConflictPolicy) -> SyncSpec {
     SyncSpec::new(manifests).with_request(|request| request.claim = Some(claim))
 }
 
-/// An engine with a separate log.
+/// Engine with a separate log.
 struct EngineProcess {
     engine: Engine,
     log: Log,
@@ -200,7 +200,7 @@ async fn a_superseded_operation_stops_its_hooks_and_the_next_one_continues() {
     assert_eq!(lease.annotation("tidegate.dev/end-wanted-by"), None);
 }
 
-/// An operation that ends must withdraw its request to supersede another operation.
+/// A finished operation must withdraw its request to supersede another one.
 #[tokio::test(start_paused = true)]
 async fn an_ended_operation_withdraws_its_request_to_supersede() {
     let cluster = FaultyCluster::reliable();
@@ -281,8 +281,8 @@ async fn an_expired_claim_that_was_not_taken_is_regained() {
     assert_eq!(wait_for_end(&one.engine, first).await.phase, OperationPhase::Succeeded);
 }
 
-/// The process is suspended for longer than its claim lasts, or it can't renew the claim although everything
-/// else works.
+/// The process is suspended beyond the claim's duration, or it can't renew the claim although everything else
+/// works.
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_cannot_renew_its_claim_stops_before_the_next_starts() {
     let calm = FaultyCluster::reliable();
@@ -373,7 +373,7 @@ async fn a_claim_that_could_not_be_renewed_is_not_taken() {
     }
 }
 
-/// Returns a cluster on which Leases are read-only.
+/// Returns a cluster with read-only Leases.
 fn read_only_leases(sim: &SimCluster) -> Arc<FaultyCluster> {
     let poor = FaultyCluster::connect(sim.clone(), |verb, name| match (verb, name) {
         ("put", "tidegate-shop") => CallOutcome::Refuse(ErrorKind::Forbidden),
@@ -470,8 +470,8 @@ async fn an_operation_that_can_renew_again_regains_its_claim() {
     assert_eq!(view.warnings, []);
 }
 
-/// The first operation creates the namespace, so its claim must be in another namespace. A later operation,
-/// for which the namespace exists, must still find the claim.
+/// The first operation creates the namespace, so its claim must be in another one. A later operation, with
+/// the namespace in place, must still find the claim.
 #[tokio::test(start_paused = true)]
 async fn the_next_operation_finds_the_claim_of_one_that_creates_its_namespace() {
     let cluster = FaultyCluster::reliable();
@@ -514,7 +514,7 @@ async fn a_missing_claim_namespace_is_an_error() {
     assert!(writes(&cluster.sim, id).is_empty());
 }
 
-/// Creates a namespace whose deletion is blocked by its content.
+/// Creates a namespace with content that blocks its deletion.
 fn create_stuck_namespace(sim: &SimCluster, name: &str) {
     let apply = |manifest: serde_json::Value| {
         sim.apply(external_write(Object::try_from(manifest).unwrap())).now_or_never().unwrap().unwrap();
@@ -525,8 +525,7 @@ fn create_stuck_namespace(sim: &SimCluster, name: &str) {
     delete_namespace(sim, name);
 }
 
-/// Returns a sync whose objects are in another namespace, so that a terminating namespace affects only the
-/// claim.
+/// Returns a sync with objects in another namespace, so that a terminating namespace affects only the claim.
 fn claiming_sync_in(namespace: &str) -> SyncSpec {
     let here = |text: String| text.replace("metadata:", "metadata:\n  namespace: default");
     let manifests = format!("{}{}", hook("migrate", "PreSync", &[SLOW_MANIFESTS]), config("c", 0, &[]));
@@ -579,7 +578,7 @@ async fn a_claim_moves_when_its_namespace_is_deleted() {
 }
 
 /// If the claim can't be created because the namespace is terminating, only permissions for the alternative
-/// location can help.
+/// location help.
 #[tokio::test(start_paused = true)]
 async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| {
@@ -600,8 +599,8 @@ async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
     assert!(!message.contains("grant the rights"), "{message}");
 }
 
-/// Some reads of a dead operation's claim fail. The claim must still expire after it has been observed for
-/// its full duration, and separate failures must not add up.
+/// Some reads of a dead operation's claim fail. The claim must still expire after being observed for its full
+/// duration, and separate failures must not add up.
 #[tokio::test(start_paused = true)]
 async fn failed_reads_do_not_prolong_the_wait_for_a_dead_claim() {
     for kind in [ErrorKind::Server, ErrorKind::Unavailable] {

@@ -22,7 +22,7 @@ async fn a_log_is_compacted_while_operations_run() {
             assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
             over.push(id);
         }
-        // A compaction doesn't remove data of a running operation.
+        // A compaction keeps the data of a running operation.
         let held = SyncSpec::new(&config("held", 0, &[("tidegate.dev/gate", "nobody")]));
         let held = submit(&engine, &held.with_request(|request| request.application = "other".into())).await;
         wait_until(&engine, held, |_, reason| reason.contains("no gate named nobody")).await;
@@ -32,8 +32,8 @@ async fn a_log_is_compacted_while_operations_run() {
             over.last().is_some_and(|id| event_count(*id) > 0),
             "round {round}: the newest keeps its events"
         );
-        // Because the log exceeds its limit, a compaction starts before the hour has passed. Virtual time
-        // doesn't advance until the compaction is done.
+        // The log exceeds its limit, so a compaction starts before the hour has passed. Virtual time doesn't
+        // advance until the compaction is done.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(over[..2].iter().all(|id| event_count(*id) == 0), "round {round}");
         tokio::time::sleep(HOUR + Duration::from_secs(60)).await;

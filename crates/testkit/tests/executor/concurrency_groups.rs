@@ -1,4 +1,4 @@
-//! Operations in a concurrency group. The number of operations in the group's waves is limited, regardless of
+//! Operations in a concurrency group. The number of operations in the group's waves is limited, despite
 //! crashes, failures and terminations.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn definitions(limit: usize) -> GateDefinitions {
     GateDefinitions { concurrency, ..GateDefinitions::default() }
 }
 
-/// Returns a sync with a wave in the group, which a runner executes, and a second wave.
+/// Returns a sync with a wave in the group, executed by a runner, and a second wave.
 fn gated_sync(number: usize) -> SyncSpec {
     let runner = ("tidegate.dev/hook-runner", "work");
     let work = hook(&format!("work-{number}"), "PreSync", &[runner, GATE]);
@@ -33,15 +33,15 @@ async fn submit(engine: &Engine, sync: &SyncSpec, limit: usize) -> OperationId {
     engine.submit(sync.request.clone(), targets).await.unwrap()
 }
 
-/// State that the runners of all processes share.
+/// Shared state of the runners in all processes.
 #[derive(Default)]
 struct RunnerState {
-    /// Operations whose hook has started but not ended, including hooks of killed processes.
+    /// Operations with a running hook, including hooks of killed processes.
     running: BTreeSet<OperationId>,
     max_running: usize,
     /// Order in which the hooks started.
     started: Vec<OperationId>,
-    /// Current process. Messages from other processes are ignored.
+    /// Current process. Messages from others are ignored.
     process: usize,
 }
 
@@ -189,8 +189,8 @@ async fn operations_enter_in_request_order_and_name_their_blockers() {
     assert_eq!((&work.started, work.max_running), (&operations, 2));
 }
 
-/// An operation that was in the group when the process was killed must keep its place, regardless of the
-/// order in which operations are resumed.
+/// An operation in the group must keep its slot when the process is killed, whatever the order of
+/// resumption.
 #[tokio::test(start_paused = true)]
 async fn a_place_in_the_group_survives_a_kill() {
     let (cluster, log, work) =
@@ -218,7 +218,7 @@ async fn a_place_in_the_group_survives_a_kill() {
     );
 }
 
-/// However an operation ends, the next operation must be able to enter the group.
+/// However an operation ends, the next one must be able to enter the group.
 #[tokio::test(start_paused = true)]
 async fn an_ended_operation_frees_its_place() {
     for how in ["terminated", "failed", "its deadline"] {
@@ -245,7 +245,7 @@ async fn an_ended_operation_frees_its_place() {
     }
 }
 
-/// One of the two groups is undefined. Its operations must stay closed and must not block other operations.
+/// One of the two groups is undefined. Its operations must stay closed and must not block others.
 #[tokio::test(start_paused = true)]
 async fn an_undefined_group_is_closed() {
     let (cluster, log, work) =

@@ -29,8 +29,8 @@ fn deleted_names(cluster: &FaultyCluster) -> Vec<String> {
     done.map(|entry| entry.name).collect()
 }
 
-/// A process was killed during a hook, and its operation wasn't resumed. The hook must be deleted together
-/// with its application, and the hook's finalizer must not block the deletion forever.
+/// A process was killed during a hook, and its operation wasn't resumed. The hook must be deleted with its
+/// application, and its finalizer must not block the deletion forever.
 #[tokio::test(start_paused = true)]
 async fn the_hook_of_an_interrupted_sync_is_deleted_too() {
     let cluster = FaultyCluster::reliable();
@@ -85,7 +85,7 @@ async fn nothing_is_deleted_before_everything_is_confirmed() {
     let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let asks = [("argocd.argoproj.io/sync-options", "Delete=confirm")];
-    // Only `a` requires a confirmation, and `a` would be deleted last.
+    // Only `a` requires a confirmation, and it would be deleted last.
     let manifests = [config("a", 0, &asks), config("b", 1, &[]), config("c", 2, &[])].concat();
     let first = submit(&engine, &SyncSpec::new(&manifests)).await;
     wait_for_end(&engine, first).await;
@@ -123,7 +123,7 @@ async fn a_namespace_is_not_deleted_before_a_later_hook_in_it() {
     }
 }
 
-/// A cluster in which some kinds cannot be searched.
+/// Cluster with kinds that can't be searched.
 struct UnsearchableCluster {
     inner: Arc<FaultyCluster>,
     kinds: Mutex<Vec<&'static str>>,
@@ -176,7 +176,7 @@ impl Layer for UnsearchableCluster {
     }
 }
 
-/// Creates an object that is tracked by the application `shop` but wasn't created by any operation.
+/// Creates an object that the application `shop` tracks but no operation created.
 async fn create_tracked_object(cluster: &FaultyCluster, kind: &str, namespace: &str, name: &str) {
     let home = if namespace.is_empty() { "default" } else { namespace };
     let mut object = json!({
@@ -192,8 +192,7 @@ async fn create_tracked_object(cluster: &FaultyCluster, kind: &str, namespace: &
     cluster.sim.apply(ApplyRequest::new(object, WriteMode::Apply { force: true })).await.unwrap();
 }
 
-/// If a search fails, the application must not be treated as empty, because its objects would never be found
-/// again.
+/// A failed search must not make the application look empty, because its objects would never be found again.
 #[tokio::test(start_paused = true)]
 async fn an_application_is_not_deleted_if_its_objects_cannot_be_searched() {
     let (cluster, log) = (UnsearchableCluster::with_unsearchable(&["Secret", "Node"]), Log::new());
@@ -245,7 +244,7 @@ async fn a_refused_search_is_repeated() {
     }
 }
 
-/// In other namespaces and for cluster-scoped objects, a mark alone doesn't prove ownership. Objects in the
+/// A mark alone doesn't prove ownership in other namespaces or of cluster-scoped objects. Objects in the
 /// manifests or the inventory must be deleted, and the message must contain the remaining ones.
 #[tokio::test(start_paused = true)]
 async fn known_objects_are_deleted_and_remaining_ones_are_named() {

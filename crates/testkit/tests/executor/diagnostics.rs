@@ -41,7 +41,7 @@ async fn a_crash_looping_pod_is_named() {
     // While nothing changes, there are hardly any reads.
     let count = read_count.load(Ordering::SeqCst);
     assert!((1..20).contains(&count), "{count} reads of pods");
-    // The log contains the reason, so another engine with the same log also reports it.
+    // The log contains the reason, so another engine on the same log reports it too.
     let other = builder(&FaultyCluster::reliable(), &log).start().await.unwrap();
     let (view, explanation) = other.inspect(id).await.unwrap();
     assert!(explanation.to_string().contains(named), "{explanation}");
@@ -93,8 +93,7 @@ async fn logs_do_not_change_outcomes() {
     }
 }
 
-/// However another user deletes a running hook, the hook must count as failed and must not leave an object
-/// behind.
+/// However another user deletes a running hook, the hook must count as failed and leave no object behind.
 #[tokio::test(start_paused = true)]
 async fn a_hook_deleted_by_another_user_has_failed() {
     for propagation in [Propagation::Background, Propagation::Foreground] {
@@ -120,7 +119,7 @@ async fn a_hook_deleted_by_another_user_has_failed() {
     }
 }
 
-/// The finalizer must keep a Job with a TTL of zero until the Job's result is recorded, even if the engine
+/// The finalizer must keep a Job with a TTL of zero until its result is recorded, even if the engine
 /// restarts.
 #[tokio::test(start_paused = true)]
 async fn a_job_with_a_zero_ttl_is_read_before_it_is_deleted() {

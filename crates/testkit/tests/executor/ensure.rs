@@ -1,4 +1,4 @@
-//! Operations whose ID is chosen by the caller.
+//! Operations with an ID from the caller.
 
 use tidegate_model::{OperationId, OperationPhase};
 use tidegate_testkit::scenario::SyncSpec;
@@ -24,7 +24,7 @@ async fn an_operation_requested_many_times_exists_once() {
     assert_eq!(cluster.creations_of("a"), 1);
 }
 
-/// Some callers request the operation while another caller is starting it, and some after it has finished.
+/// Some callers request the operation while another one is starting it, and some after it has finished.
 #[tokio::test(start_paused = true)]
 async fn requests_during_the_start_of_an_operation_find_it() {
     for callers in 1..=24 {

@@ -1,5 +1,5 @@
-//! Numbered events, read from the log or received live. Each event is received once, even if the connection
-//! has gaps.
+//! Numbered events, read from the log or received live. Each event arrives once, even with gaps in the
+//! connection.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn recorded_events(log: &Log, id: OperationId) -> Vec<Event> {
     replay(log, id, 0).unwrap().unwrap().events
 }
 
-/// Returns all events up to the end of a stream.
+/// Returns all remaining events of a stream.
 async fn collect_events(mut events: EventStream) -> Vec<Event> {
     let mut all = Vec::new();
     while let Some(event) = with_time_limit(events.next()).await {
@@ -76,8 +76,7 @@ async fn a_subscriber_gets_all_events_after_its_number() {
         let rest: Vec<Event> = live.iter().filter(|event| event.sequence > after).cloned().collect();
         assert_eq!(collect_events(engine.events(id, after).await.unwrap()).await, rest, "after {after}");
     }
-    // The number is higher than that of the last event, so this is a different log, or the log has lost its
-    // end.
+    // The number is beyond the last event, so this is a different log, or the log has lost its end.
     let mut ahead = engine.events(id, 1000).await.unwrap();
     let next_event = with_time_limit(ahead.next()).await;
     assert!(matches!(next_event, Some(Err(EventGap::Ahead { after: 1000, .. }))), "{next_event:?}");
@@ -96,7 +95,7 @@ async fn a_slow_subscriber_loses_nothing_and_blocks_no_operation() {
     let mut of_one = engine.events(id, 0).await.unwrap();
     let first = with_time_limit(of_one.next()).await.unwrap().unwrap();
     wait_until_paused(&engine, id).await;
-    // Emit more events than the buffer holds for a slow reader.
+    // Emit more events than a slow reader's buffer holds.
     engine.terminate(id, "ann").await.unwrap();
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed);
     let recorded = recorded_events(&log, id);
@@ -136,8 +135,7 @@ fn has_received_end(received: &ReceivedEvents) -> bool {
 }
 
 /// Processes crash at each point around the log's appends, one after another. The next process must emit the
-/// events that were durable but hadn't been emitted. A notifier that stores its position must receive each
-/// event once.
+/// durable events that weren't emitted. A notifier that stores its position must receive each event once.
 #[tokio::test(start_paused = true)]
 async fn events_not_emitted_before_a_crash_are_emitted_after_it() {
     let (mut untold, mut ends) = (0, 0);
@@ -259,7 +257,7 @@ async fn compacted_events_are_reported_with_the_first_remaining_one() {
     wait_for_end(&engine, id).await;
     assert!(matches!(collect_events(events).await.last().unwrap().what, EventKind::Finished { .. }));
 
-    // After the compaction, only the finished operation's summary is stored.
+    // The compaction keeps only the finished operation's summary.
     engine.compact(Retention::with_history(0)).await.unwrap();
     let mut events = engine.events(id, 5).await.unwrap();
     let next_event = with_time_limit(events.next()).await;

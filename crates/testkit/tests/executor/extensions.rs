@@ -68,7 +68,7 @@ async fn a_wave_waits_for_its_gate_and_reports_the_reason() {
     assert_eq!(*requests.lock().unwrap(), vec![("shop".to_owned(), 1, 1); 3]);
 }
 
-/// A gate isn't polled. It keeps the reply port for its answers, and must report changes itself.
+/// A gate isn't polled. It keeps the reply port for its answers and must report changes itself.
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_queried_once_and_reports_its_changes() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -96,7 +96,7 @@ async fn a_gate_is_queried_once_and_reports_its_changes() {
     assert!(!reply.is_wanted() && !reply.send(Verdict::Open), "the receivers are gone");
 }
 
-/// A gate whose actor ends after an answer must count as absent, regardless of the answer.
+/// If a gate's actor stops after an answer, the gate must count as absent, whatever the answer.
 #[tokio::test(start_paused = true)]
 async fn a_gate_whose_actor_ends_later_is_closed() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -201,7 +201,7 @@ async fn waiting_at_a_gate_writes_nothing() {
     );
 }
 
-/// Checks that a gate's failure keeps the wave closed, with a readable reason, and that the operation can be
+/// Checks that a failing gate keeps the wave closed, with a readable reason, and that the operation can be
 /// terminated.
 async fn assert_stays_closed(reason: &str, gate: Option<fn(GateRequest)>) {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -348,7 +348,7 @@ async fn an_endless_runner_does_not_block_the_next_attempt() {
 }
 
 /// A runner must be notified when its hook is canceled, so that it can stop its work. It must not be notified
-/// if the hook ends normally or its engine shuts down.
+/// if the hook finishes normally or its engine shuts down.
 #[tokio::test(start_paused = true)]
 async fn a_runner_is_notified_when_its_hook_is_canceled() {
     let cancelled = Arc::new(Mutex::new(Vec::new()));
@@ -418,7 +418,7 @@ async fn notifiers_get_durable_events_in_order() {
     let engine =
         builder(&cluster, &log).notifier(dead).notifier(stopped).notifier(good.await).start().await.unwrap();
     let mut listener = engine.events_from_now().await.unwrap();
-    // A third wave is needed, because the operation doesn't wait for the health of the last wave.
+    // A third wave is needed, because the operation doesn't wait for the health of the last one.
     let manifests =
         [server_deployment("a", 0, &[]), server_deployment("b", 1, &[]), config("c", 2, &[])].concat();
     let id = submit(&engine, &SyncSpec::new(&manifests)).await;

@@ -1,4 +1,4 @@
-//! Objects in the manifests that other clients delete.
+//! Objects in the manifests deleted by other clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn current_object(cluster: &FaultyCluster) -> Object {
     cluster.sim.objects().into_iter().find(|object| object.name() == "a").unwrap()
 }
 
-/// Creates an object with `options`. The object is being deleted, but a finalizer keeps it.
+/// Creates an object with `options` that is being deleted but kept by a finalizer.
 async fn with_object_being_deleted(options: &str) -> (Arc<FaultyCluster>, Engine, SyncSpec) {
     let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
@@ -28,8 +28,8 @@ async fn with_object_being_deleted(options: &str) -> (Arc<FaultyCluster>, Engine
     let found = current_object(&cluster);
     let delete = DeleteRequest::for_object(&found);
     cluster.sim.delete(delete).await.unwrap();
-    // The manifest contains the finalizer, because a server doesn't accept new finalizers for an object that
-    // is being deleted.
+    // The finalizer is in the manifest, because a server doesn't accept new finalizers for an object that is
+    // being deleted.
     (cluster, engine, SyncSpec::new(&held))
 }
 
@@ -51,7 +51,7 @@ async fn an_externally_deleted_object_is_recreated_once_it_is_gone() {
         .await;
         let (view, _) = engine.inspect(id).await.unwrap();
         assert_eq!(view.message, "waiting for deletion of /ConfigMap/a", "{options} {flag:?}");
-        // The operation keeps waiting, regardless of the duration.
+        // The operation keeps waiting, however long it takes.
         tokio::time::sleep(Duration::from_secs(600)).await;
         cluster.sim.remove_finalizer(FinalizerRemoval::for_object(&before, HOLD)).await.unwrap();
         let view = wait_for_end(&engine, id).await;

@@ -18,9 +18,9 @@ use crate::support::{config, submit, wait_for_end, with_time_limit};
 const APPLICATIONS: usize = 20;
 const HISTORY: usize = 5;
 const SUMMARIES: usize = 20;
-/// Number of rounds after which the log is full, and was compacted a few times.
+/// Number of rounds until the log is full and has been compacted a few times.
 const FULL_AFTER: usize = SUMMARIES * 3 / 2;
-/// Allowance in bytes for database segments that are free but not reused yet.
+/// Allowance in bytes for free database segments that aren't reused yet.
 const SLACK: u64 = 16 * (512 << 10);
 
 /// Disk usage of the log, and entries in memory.
@@ -63,11 +63,11 @@ fn open(folder: &Path) -> Arc<SledLog> {
     Arc::new(SledLog::open(folder, OpenOptions { holder, key: None, codecs: codecs() }).unwrap())
 }
 
-/// Returns the total size and the number of the files below a folder.
+/// Returns the total size and number of the files below a folder.
 fn size(folder: &Path) -> (u64, usize) {
     let mut sum = (0, 0);
     for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
-        // A missing file is being removed.
+        // A file that is missing is being removed.
         let Ok(found) = entry.metadata() else { continue };
         let (bytes, files) = if found.is_dir() { size(&entry.path()) } else { (found.len(), 1) };
         sum = (sum.0 + bytes, sum.1 + files);
@@ -75,8 +75,8 @@ fn size(folder: &Path) -> (u64, usize) {
     sum
 }
 
-/// Returns the resident memory of this process, if the system reports it. The memory includes the simulated
-/// cluster with its audit log.
+/// Returns the resident memory of this process, if the system reports it. It includes the simulated cluster
+/// with its audit log.
 fn resident_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS"))?;
@@ -105,13 +105,13 @@ async fn a_log_exceeds_its_retention_by_a_tenth_at_most() {
         .unwrap();
     let operations = effort::rounds("TIDEGATE_GROWTH_OPERATIONS", 1_000, 50_000);
     let rounds = usize::try_from(operations).unwrap() / APPLICATIONS;
-    // Maximum usage until the log was full, and maximum usage afterwards.
+    // Maximum usage before and after the log was full.
     let (mut full, mut later) = (DiskUsage::default(), DiskUsage::default());
     for round in 0..rounds {
         let mut started = Vec::new();
         for number in 0..APPLICATIONS {
             let name = format!("application-{number}");
-            // Every round changes the manifests, as with a new commit.
+            // Every round changes the manifests, like a new commit.
             let commit = format!("{round:05}");
             let text = config(&format!("{name}-{}", round % 3), 0, &[("commit", &commit)]);
             let sync =
@@ -150,6 +150,6 @@ async fn a_log_exceeds_its_retention_by_a_tenth_at_most() {
     assert!(streams <= limit, "the bookkeeping in memory: {full:?}, later {later:?}");
     assert!(later.log.blobs <= full.log.blobs * 11 / 10, "blobs in memory: {full:?}, later {later:?}");
     assert!(later.engine <= full.engine * 11 / 10, "entries of the engine: {full:?}, later {later:?}");
-    // When sled frees its segments during garbage collection depends on time, so allow some slack.
+    // The timing of sled's garbage collection varies, so allow some slack.
     assert!(later.database <= full.database * 11 / 10 + SLACK, "the database: {full:?}, later {later:?}");
 }

@@ -24,7 +24,7 @@ async fn a_judge_replaces_the_rule() {
     let judge = callback_actor({
         let call_count = Arc::clone(&call_count);
         move |question: HealthRequest| {
-            // According to the built-in rule, the object is healthy long before the fifth read.
+            // By the built-in rule, the object is healthy long before the fifth read.
             let status = match call_count.fetch_add(1, Ordering::SeqCst) {
                 0..5 => HealthStatus::Progressing,
                 _ => HealthStatus::Healthy,
@@ -54,7 +54,7 @@ async fn a_judge_can_report_degraded() {
     assert_eq!((view.phase, cluster.creations_of("second")), (OperationPhase::Failed, 0), "{}", view.message);
 }
 
-/// A judge may decide about objects of a kind that has no rule.
+/// A judge may decide about objects of a kind without a rule.
 #[tokio::test(start_paused = true)]
 async fn a_judge_decides_for_a_kind_without_a_health_rule() {
     for (status, phase) in

@@ -1,4 +1,4 @@
-//! Health scripts. A wave waits for objects whose health only a script can assess.
+//! Health scripts. A wave waits for objects that only a script can assess.
 
 use tidegate_health::{HealthRules, Script};
 use tidegate_model::OperationPhase;

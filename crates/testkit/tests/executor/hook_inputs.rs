@@ -1,5 +1,5 @@
 //! Hooks that run only if their inputs have changed. The log records each hook's last run, and the cluster's
-//! audit log shows whether the hook runs again.
+//! audit log shows whether it runs again.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ struct Inputs {
     hook: u32,
     input: u32,
     other: u32,
-    /// Outcome of the hook: success by default, `fail`, or `never` for a hook that doesn't end.
+    /// Outcome of the hook: success by default, `fail`, or `never` for a hook that doesn't finish.
     outcome: &'static str,
 }
 
@@ -72,7 +72,7 @@ impl Bench {
         (self.cluster.creations_of("migrate") - before, view.phase == OperationPhase::Succeeded)
     }
 
-    /// Runs an operation with an endless hook, about which a user makes a decision.
+    /// Runs an operation with an endless hook, and a user's decision about the hook.
     async fn run_with_override(&self, what: Override) {
         let id = submit(&self.engine, &sync(STUCK_INPUTS, "PreSync")).await;
         wait_until(&self.engine, id, |view, _| view.message.contains("migrate")).await;
@@ -81,7 +81,7 @@ impl Bench {
         assert_eq!(wait_for_end(&self.engine, id).await.phase, OperationPhase::Succeeded);
     }
 
-    /// Stops the process, and starts another process with the same log.
+    /// Stops the process, and starts another one on the same log.
     async fn restart(&mut self) {
         self.engine.shutdown().await;
         self.log = self.log.reopen();
@@ -186,7 +186,7 @@ async fn a_hook_marked_as_done_counts_as_run_and_a_skipped_one_does_not() {
         bench.run_with_override(what).await;
         let id = submit(&bench.engine, &sync(STUCK_INPUTS, "PreSync")).await;
         if takes_part {
-            // The hook runs again and doesn't end on its own, so terminate the operation.
+            // The hook runs again and doesn't finish on its own, so terminate the operation.
             wait_until(&bench.engine, id, |_, _| bench.cluster.creations_of("migrate") == 2).await;
             bench.engine.terminate(id, "ann").await.unwrap();
         }

@@ -16,12 +16,11 @@ use crate::support::{
     CallOutcome, FaultyCluster, Log, builder, config, hook, submit, wait_for_end, with_time_limit,
 };
 
-/// Returns a hook with the given duration and output.
+/// Returns a hook with this duration and output.
 fn hook_with_output(name: &str, phase: &str, duration: &str, text: &str) -> String {
     hook(name, phase, &[("sim.tidegate.dev/ready-after", duration), ("sim.tidegate.dev/logs", text)])
 }
 
-/// Returns the whole output.
 async fn collect_output(mut output: HookOutput) -> Vec<Output> {
     let mut received_output = Vec::new();
     while let Some(item) = with_time_limit(output.next()).await {
@@ -72,13 +71,13 @@ async fn each_line_arrives_once_while_the_hook_runs() {
     assert_eq!((source.hook.kind.as_str(), source.hook.namespace.as_str()), ("Job", "default"));
     assert!(source.pod.starts_with("migrate-") && source.container == "main", "{source:?}");
     assert!(*at > tidegate_testkit::process::START, "{at}");
-    // Each line must arrive when it is written, once per second, rather than all lines at the end.
+    // Each line must arrive when it is written, once per second, not all of them at the end.
     for (number, at) in (1..).zip(&times) {
         let late = at.saturating_sub(Duration::from_secs(number));
         assert!(late < Duration::from_secs(2), "line {number} after {at:?}");
     }
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
-    // A finished operation has no output to follow, so following it is an error.
+    // A finished operation has no output to follow, so this is an error.
     let error = engine.follow_output(id).await.err().unwrap();
     assert!(matches!(error, EngineError::AlreadyFinished { .. }), "{error}");
     let error = engine.follow_output(engine.next_id().await.unwrap()).await.err().unwrap();
@@ -112,7 +111,7 @@ async fn later_hooks_are_followed_and_late_followers_get_earlier_lines() {
     assert_eq!(lines_by_hook(&late.await.unwrap()), known);
 }
 
-/// A slow reader must not block other readers, and must receive the number of missed lines.
+/// A slow reader must not block others, and must receive the number of missed lines.
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_loses_the_oldest_lines_and_gets_their_number() {
     let cluster = FaultyCluster::reliable();
@@ -132,7 +131,7 @@ async fn a_slow_reader_loses_the_oldest_lines_and_gets_their_number() {
     assert_eq!(hook_output.len(), stored_lines.len() + 1);
 }
 
-/// Neither actions and crashes of followers nor an unresponsive cluster may affect recorded events or writes.
+/// Followers that act or crash, and an unresponsive cluster, must not affect recorded events or writes.
 #[tokio::test(start_paused = true)]
 async fn followers_never_affect_the_operation() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -212,8 +211,8 @@ async fn secret_values_are_masked_in_every_line() {
     assert!(!format!("{output:?}").contains("canary"));
 }
 
-/// The number of followed containers is limited. The remaining containers must be followed once other
-/// containers have finished, and their wait must be reported.
+/// The number of followed containers is limited. The others must be followed after some have finished, and
+/// their wait must be reported.
 #[tokio::test(start_paused = true)]
 async fn containers_beyond_the_limit_wait_to_be_followed() {
     let cluster = FaultyCluster::reliable();

@@ -1,5 +1,5 @@
-//! The inventory contains an application's objects, so that they are found without a search, regardless of
-//! earlier operations.
+//! The inventory contains an application's objects, so that they are found without a search, whatever
+//! happened earlier.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use tidegate_testkit::scenario::SyncSpec;
 
 use crate::support::{FaultyCluster, Log, config, hook, submit, wait_for_end};
 
-/// A cluster that records the queries of plans.
+/// Cluster that records the queries of plans.
 struct QueryRecorder {
     inner: Arc<FaultyCluster>,
     queries: Mutex<Vec<(SearchScope, Inventory)>>,
@@ -93,7 +93,7 @@ async fn after_one_search_the_inventory_determines_what_to_prune() {
         "without an inventory nothing may be pruned"
     );
     assert_eq!(bench.names(), ["a", "b", "c"]);
-    // Without --prune, objects that were removed from the manifests stay in the cluster and in the inventory.
+    // Without --prune, objects removed from the manifests stay in the cluster and in the inventory.
     bench.sync(&configs(&["a"])).await;
     let known = ["a", "b", "c"].map(str::to_owned).to_vec();
     assert_eq!(bench.last_query(), (SearchScope::KnownObjects, known.clone()));
@@ -197,7 +197,7 @@ async fn a_namesake_application_is_left_alone_until_it_is_adopted() {
         assert_eq!(second.last_query().0, SearchScope::WholeCluster, "it is found and reported each time");
         assert_eq!(second.names(), ["conf-b"]);
     }
-    // In the application's own namespace, the remaining objects belong to the application.
+    // In the application's own namespace, the remaining objects belong to it.
     second.sync(&with_prune(&team_sync("team-b", "conf-c"))).await;
     assert_eq!(second.existing_names(), ["conf-a", "conf-c"]);
     // A dry run doesn't adopt objects.
@@ -205,7 +205,7 @@ async fn a_namesake_application_is_left_alone_until_it_is_adopted() {
     second.sync(&with_prune(&adopting).with_request(|request| request.options.dry_run = true)).await;
     second.sync(&with_prune(&team_sync("team-b", "conf-c"))).await;
     assert_eq!(second.existing_names(), ["conf-a", "conf-c"]);
-    // One adoption is sufficient. Afterwards, the object is in the inventory and is pruned normally.
+    // One adoption is enough. Afterwards, the object is in the inventory and is pruned normally.
     second.sync(&adopting).await;
     assert_eq!(
         (second.existing_names().len(), second.names()),
@@ -265,8 +265,8 @@ async fn planned_but_unwritten_objects_are_not_owned() {
     }
 }
 
-/// Objects that this log's operations created must belong to the application, regardless of the namespace in
-/// the current manifests.
+/// Objects created by this log's operations must belong to the application, whatever the namespace in the
+/// current manifests.
 #[tokio::test(start_paused = true)]
 async fn an_application_that_moves_keeps_its_objects() {
     let bench = Bench::new();

@@ -17,10 +17,10 @@ use crate::support::{
     with_time_limit,
 };
 
-/// A log that inspects each group before appending it.
+/// Log that inspects each group before appending it.
 struct InspectedLog<F>(Log, F, Option<SlowLog>);
 
-/// A log that reports each load of an operation and delays it until the test permits it.
+/// Log that reports each load of an operation and delays it until the test permits it.
 struct SlowLog {
     started_loads: tokio::sync::mpsc::UnboundedSender<OperationId>,
     permits: Mutex<mpsc::Receiver<()>>,
@@ -206,7 +206,7 @@ async fn a_refused_operation_does_not_affect_others() {
     }
 }
 
-/// Uses real threads, because the log hangs. An operation that doesn't need the log must still respond.
+/// Uses real threads, because the log hangs. Operations that don't need the log must still respond.
 #[test]
 fn a_hanging_append_blocks_no_other_operation() {
     for workers in [1, 2] {
@@ -261,7 +261,7 @@ async fn hanging_append() {
     assert_eq!(wait_for_end(&engine, other).await.phase, OperationPhase::Succeeded);
 }
 
-/// An operation's log may be long. Only the caller that resumes the operation may have to wait for the log.
+/// An operation's log may be long. Only the caller that resumes the operation may have to wait for it.
 #[tokio::test]
 async fn loading_an_operation_does_not_block_others() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -293,7 +293,7 @@ async fn loading_an_operation_does_not_block_others() {
     };
     let (id, phase) = with_time_limit(other).await;
     assert_eq!(phase, OperationPhase::Succeeded);
-    // The operation's end was emitted, so later reads don't need the log either.
+    // The end of the operation was emitted, so later reads don't need the log either.
     for _ in 0..2 {
         assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
         let (view, reason) = with_time_limit(engine.inspect(id)).await.unwrap();

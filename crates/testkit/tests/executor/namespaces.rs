@@ -63,7 +63,7 @@ async fn nothing_is_written_into_a_terminating_namespace() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_before_the_end_fails_the_operation() {
     for forbidden in [false, true] {
-        // The deletion must also be noticed if the user may read only individual namespaces.
+        // The deletion must be noticed even with permission to read only individual namespaces.
         let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
             let is_namespaces = ["list", "watch"].contains(&verb) && name == "Namespace";
             if forbidden && is_namespaces {
@@ -92,7 +92,7 @@ async fn a_namespace_deleted_before_the_end_fails_the_operation() {
     }
 }
 
-/// The operation ends before the deletion is reported, so the final check must find it.
+/// The operation finishes before the deletion is reported, so the final check must find it.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_at_the_last_moment_fails_the_operation() {
     let armed: Arc<OnceLock<SimCluster>> = Arc::default();
@@ -113,7 +113,7 @@ async fn a_namespace_deleted_at_the_last_moment_fails_the_operation() {
     assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
 }
 
-/// The namespace was deleted together with its content while the engine was down.
+/// The namespace was deleted with its content while the engine was down.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_during_downtime_fails_the_operation() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -144,7 +144,7 @@ async fn a_namespace_deleted_during_downtime_fails_the_operation() {
     );
 }
 
-/// Returns an operation that is waiting in the namespace `team`, which it either creates or finds.
+/// Returns an operation that waits in the namespace `team`, which it either creates or finds.
 fn sync_waiting_in(team: bool) -> SyncSpec {
     let slow = server_deployment("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]);
     let last = config("last", 2, &[]);
@@ -161,8 +161,7 @@ fn create_namespace(sim: &SimCluster) {
     sim.apply(external_write(Object::try_from(team).unwrap())).now_or_never().unwrap().unwrap();
 }
 
-/// The namespace was recreated before the engine restarted. The new namespace lacks the objects of earlier
-/// waves.
+/// The namespace was recreated before the engine restarted, without the objects of earlier waves.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_recreated_during_downtime_fails_the_operation() {
     for brings in [true, false] {
@@ -198,7 +197,7 @@ async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
         if is_away { CallOutcome::Refuse(ErrorKind::Unavailable) } else { CallOutcome::Answer }
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    // The awaited object is in another namespace, so the loss is visible only in the namespace itself.
+    // The awaited object is in another namespace, so the loss shows only in the namespace itself.
     let elsewhere = server_deployment("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]).replacen(
         "metadata:",
         "metadata:\n  namespace: default",
@@ -224,8 +223,8 @@ async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
 }
 
-/// The first attempt fails because the namespace is terminating. Once the namespace has been deleted, the
-/// retry must recreate it, although the original plan doesn't contain the namespace.
+/// The first attempt fails because the namespace is terminating. After the deletion of the namespace, the
+/// retry must recreate it, although it isn't in the original plan.
 #[tokio::test(start_paused = true)]
 async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
     let cluster = FaultyCluster::reliable();
@@ -266,7 +265,7 @@ async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
     }
 }
 
-/// An attempt after the loss of the namespace must fail because of the loss, and report it.
+/// An attempt after the loss of the namespace must fail because of it and report it.
 #[tokio::test(start_paused = true)]
 async fn every_attempt_names_the_missing_namespace() {
     let cluster = FaultyCluster::reliable();
@@ -291,7 +290,7 @@ async fn every_attempt_names_the_missing_namespace() {
     assert!(view.message.contains("reason: namespace far does not exist"), "{}", view.message);
 }
 
-/// A user who may create a hook but not read it must be able to sync if the hook doesn't exist.
+/// A user with permission to create a hook but not to read it must be able to sync if the hook doesn't exist.
 #[tokio::test(start_paused = true)]
 async fn without_deletions_no_read_permission_is_needed() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| match (verb, name) {
@@ -328,8 +327,8 @@ async fn missing_rights_prevent_all_writes() {
     assert_eq!(view.warnings[0].code, "missing-rights");
 }
 
-/// The server can't check an object in a namespace that doesn't exist. All other objects must be checked
-/// before the namespace is created.
+/// The server can't check an object in a nonexistent namespace. All other objects must be checked before the
+/// namespace is created.
 #[tokio::test(start_paused = true)]
 async fn a_refused_object_prevents_a_new_namespace_unless_it_is_in_it() {
     let refused = server_deployment("bad", 0, &[]).replace("labels: {app: bad}", "labels: {app: other}");

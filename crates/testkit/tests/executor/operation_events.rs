@@ -24,7 +24,7 @@ fn ignoring(fields: IgnoreDifference) -> impl FnOnce(&mut SyncRequest) {
 }
 
 /// Another engine creates the plan after the operation is resumed. It must use the ignored differences and
-/// the tracking marks from the log.
+/// tracking marks from the log.
 #[tokio::test(start_paused = true)]
 async fn ignored_differences_and_tracking_marks_are_recorded() {
     let pointer = IgnoreDifference { json_pointers: vec!["/data/a".to_owned()], ..Default::default() };

@@ -1,5 +1,5 @@
 //! Clusters that don't respond for minutes. The operation waits for them, reports the wait, and fails only if
-//! a deadline passes.
+//! it passes a deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::{
     wait_until,
 };
 
-/// Returns a cluster that is unavailable during a period, given in seconds after its creation.
+/// Returns a cluster that is unavailable during a period, in seconds after its creation.
 fn unavailable_between(from: u64, until: u64, fate: CallOutcome) -> Arc<FaultyCluster> {
     let began = tokio::time::Instant::now();
     FaultyCluster::new(SimConfig::default(), move |_, _| {
@@ -29,8 +29,8 @@ fn shop() -> SyncSpec {
     SyncSpec::new(&format!("{migrate}{api}{}{}", config("a", 1, &[]), hook("smoke", "PostSync", &[])))
 }
 
-/// Regardless of the error and the time of the outage, the operation must continue afterwards, and each hook
-/// must run once.
+/// Whatever the error and the time of the outage, the operation must continue afterwards, and each hook must
+/// run once.
 #[tokio::test(start_paused = true)]
 async fn an_operation_survives_an_outage_of_minutes() {
     let kinds = [
@@ -68,7 +68,7 @@ async fn the_start_and_cause_of_an_outage_are_reported() {
     );
     assert_eq!(view.message, "waiting for the cluster to respond: injected: Unavailable");
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
-    // If the outage occurs during a wait, only watches fail.
+    // An outage during a wait affects only watches.
     let cluster = unavailable_between(25, 300, CallOutcome::Refuse(ErrorKind::Unavailable));
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let slow = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "200s")]);
@@ -165,7 +165,8 @@ async fn a_hanging_call_is_aborted() {
     }
 }
 
-/// A waiting or hanging call hasn't failed yet. The cause and the end of the delay must be reported even so.
+/// A waiting or hanging call hasn't failed yet, but the cause and the end of the delay must be reported
+/// anyway.
 #[tokio::test(start_paused = true)]
 async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     let began = tokio::time::Instant::now();

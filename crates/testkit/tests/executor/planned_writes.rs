@@ -52,8 +52,8 @@ async fn a_kind_without_a_definition_is_an_ordinary_failure() {
     assert_eq!(cluster.creations_of("rescue"), 1);
 }
 
-/// If the kind's definition serves a different version, or if its names are already in use, the operation
-/// must not wait either.
+/// The operation must not wait for a definition that serves a different version or has conflicting names
+/// either.
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
     let skip = format!("{}: {}", SKIP.0, SKIP.1);
@@ -107,7 +107,7 @@ async fn an_external_definition_makes_a_retry_succeed() {
 }
 
 /// A retained hook is overwritten. A change to an immutable field must fail the dry run, or recreate the hook
-/// if this is requested.
+/// on request.
 #[tokio::test(start_paused = true)]
 async fn force_recreates_a_kept_hook() {
     let keep = ("argocd.argoproj.io/hook-delete-policy", "HookFailed");
@@ -204,7 +204,7 @@ async fn a_recreation_waits_until_the_old_object_is_gone() {
         let reason = "deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
         wait_until(&engine, id, |_, explanation| explanation.contains(&what) && explanation.contains(reason))
             .await;
-        // However long the wait takes, the deletion isn't requested again.
+        // However long the wait, the deletion isn't requested again.
         tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
         let object = cluster.sim.objects().into_iter().find(|object| object.kind() == kind).unwrap();
         let removal = FinalizerRemoval::for_object(&object, "sim.tidegate.dev/stuck-deleting");

@@ -1,4 +1,4 @@
-//! Prunes of objects that take time to delete.
+//! Slow prunes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -36,7 +36,7 @@ async fn pruned_objects_may_be_gone_already() {
     }
 }
 
-/// The operation must report the finalizer while it exists, and end once the finalizer is removed.
+/// The operation must report the finalizer while it exists, and finish after its removal.
 #[tokio::test(start_paused = true)]
 async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     let cluster = FaultyCluster::reliable();
@@ -54,12 +54,12 @@ async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
             .find(|result| result.name == "old")
             .map(|result| (result.status, result.reason.clone()))
     };
-    // The garbage collector's own finalizer is present for a moment.
+    // The garbage collector's own finalizer is briefly present.
     let stays = Some((None, "waits for finalizer sim.tidegate.dev/stuck-deleting".to_owned()));
     wait_until(&engine, second, |view, reason| seen(view) == stays && reason.contains(message)).await;
     // The last wave applies its objects immediately.
     assert_eq!(cluster.creations_of("new"), 1);
-    // A later process also reports the finalizer.
+    // A later process reports the finalizer too.
     engine.shutdown().await;
     let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
     engine.resume(second).await.unwrap();
@@ -72,8 +72,7 @@ async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     assert_eq!(seen(&view), Some((Some(ResultCode::Pruned), String::new())));
 }
 
-/// If other waves follow, a wave must apply its objects only after its pruned objects have been deleted
-/// completely.
+/// A wave that isn't the last must apply its objects only after its pruned objects are completely gone.
 #[tokio::test(start_paused = true)]
 async fn a_wave_applies_when_its_pruned_objects_are_gone() {
     let (sim, seen) = (Arc::new(OnceLock::<SimCluster>::new()), Arc::new(OnceLock::new()));
@@ -101,7 +100,7 @@ async fn a_wave_applies_when_its_pruned_objects_are_gone() {
     assert_eq!(seen.get(), Some(&Vec::new()), "the Deployment and what belongs to it");
 }
 
-/// Prunes the object `old`, running a concurrent action before each deletion by the engine. Returns the
+/// Prunes the object `old`, with a concurrent action before each deletion by the engine. Returns the
 /// deletions in the cluster's audit log.
 async fn prune_while(
     happens: impl Fn(&SimCluster, Object) + Send + std::marker::Sync + 'static,
@@ -147,7 +146,7 @@ fn set_label(sim: &SimCluster, found: &Object, value: usize) {
     written.expect("the simulated cluster responds immediately").unwrap();
 }
 
-/// If another client deletes the object after the plan was created, the engine must not delete it again.
+/// If another client deletes the object after planning, the engine must not delete it again.
 #[tokio::test(start_paused = true)]
 async fn a_concurrently_deleted_object_is_not_deleted_again() {
     let deletions = prune_while(|sim, found| {
@@ -160,7 +159,7 @@ async fn a_concurrently_deleted_object_is_not_deleted_again() {
     assert_eq!(ours.code, 409, "it is bound to the planned version of the object");
 }
 
-/// A changed object must still be pruned, even if it changes repeatedly.
+/// A changed object must still be pruned, even if it keeps changing.
 #[tokio::test(start_paused = true)]
 async fn a_concurrently_changed_object_is_pruned() {
     for writes in [1, usize::MAX] {
@@ -178,7 +177,7 @@ async fn a_concurrently_changed_object_is_pruned() {
     }
 }
 
-/// An object must stay if it moved to another application or became protected after the plan was created.
+/// A move to another application or a protection after planning must keep the object.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_became_foreign_or_protected_is_not_pruned() {
     for (annotation, value, reason) in [

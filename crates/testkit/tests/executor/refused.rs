@@ -7,7 +7,7 @@ use tidegate_testkit::scenario::SyncSpec;
 
 use crate::support::{FaultyCluster, Log, builder, submit, wait_for_end};
 
-/// Returns a Deployment whose container has the given environment variables.
+/// Returns a Deployment with a container that has these environment variables.
 fn deployment(image: &str, env: &Value) -> String {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "dup"},
@@ -37,8 +37,7 @@ fn is_client_side(view: &OperationView) -> bool {
     warnings.any(|warning| warning.contains("applied client-side (ServerSideApply=auto)"))
 }
 
-/// The error must contain the list, the container, the key and the remedy. The operation must not write to
-/// the cluster.
+/// The error must contain the list, the container, the key and the remedy, and nothing may be written.
 #[tokio::test(start_paused = true)]
 async fn repeated_keys_are_named_with_the_way_out() {
     let repeated = json!([variable("R", "5"), variable("R", "6")]);
@@ -68,8 +67,8 @@ async fn repeated_keys_are_named_with_the_way_out() {
     }
 }
 
-/// With `auto`, the object must be applied client-side while its manifest requires this. Variables that were
-/// removed from the manifest must be removed from the object.
+/// With `auto`, the object must be applied client-side while its manifest requires it. Variables removed from
+/// the manifest must be removed from the object.
 #[tokio::test(start_paused = true)]
 async fn repeated_keys_are_applied_on_the_client_side_with_auto() {
     let cluster = FaultyCluster::reliable();

@@ -34,7 +34,7 @@ fn deployment(label: &str) -> String {
 }
 
 /// An existing object must not be deleted if the server would refuse its replacement. The dry run detects the
-/// refusal, and a sync without a dry run must also detect it.
+/// refusal, and so must a sync without a dry run.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     for (old, new, text) in [
@@ -77,8 +77,8 @@ async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     }
 }
 
-/// Only a creation under the actual name is decisive, because a server may reject only that name, or only
-/// another name.
+/// Only a creation under the actual name is decisive, because a server may reject just that name, or just
+/// another one.
 #[tokio::test(start_paused = true)]
 async fn refusals_of_another_name_do_not_decide() {
     for (refused, outcome, deletions) in
@@ -116,7 +116,7 @@ async fn refusals_of_another_name_do_not_decide() {
     }
 }
 
-/// Returns the only object's status, true if the status is an estimate, and the object's differences.
+/// Returns the only object's status, true if it is an estimate, and the object's differences.
 async fn difference(
     cluster: &FaultyCluster,
     question: ComparisonPurpose,
@@ -131,8 +131,8 @@ async fn difference(
     (object.status, object.estimate, paths.collect())
 }
 
-/// A replacement drops other managers' fields. The difference must show this before the sync. A comparison
-/// with only the manifests must not show it.
+/// A replacement drops other managers' fields. The difference must show this before the sync, but a
+/// comparison with just the manifests must not.
 #[tokio::test(start_paused = true)]
 async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
     for (options, estimate) in [("Replace=true", false), ("Replace=true,Force=true", true)] {

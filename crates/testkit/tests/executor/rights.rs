@@ -1,4 +1,4 @@
-//! The first report of missing permissions is complete, so that granting these permissions is sufficient.
+//! The first report of missing permissions is complete, so granting them is enough.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::support::{CallOutcome, FaultyCluster, Log, builder, config, hook, sub
 
 const ALL: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 
-/// Returns the missing permissions that an operation without any permissions reports. The operation must not
-/// have written to the cluster.
+/// Returns the missing permissions reported by an operation that has none. It must not have written to the
+/// cluster.
 async fn missing_rights(cluster: &Arc<FaultyCluster>, sync: &SyncSpec) -> String {
     let engine = builder(cluster, &Log::new()).start().await.unwrap();
     let before = cluster.sim.audit().len();
@@ -94,7 +94,7 @@ async fn a_refused_read_names_the_rights_of_later_steps() {
     }
 }
 
-/// If watching isn't permitted, periodic reads replace the watch.
+/// Without permission to watch, periodic reads replace the watch.
 #[tokio::test(start_paused = true)]
 async fn a_missing_watch_right_does_not_prevent_writes() {
     let cluster = FaultyCluster::new_without_rights(&["list", "watch"]);

@@ -1,5 +1,5 @@
 //! Two operations of the same application with separate logs, as on two CI runners with empty state
-//! directories. Neither operation may delete or take over the other's running objects.
+//! directories. Neither may delete or take over the other's running objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::support::{
     FaultyCluster, Log, builder, config, external_write, hook, submit, wait_for_end, wait_until,
 };
 
-/// Returns a sync with a hook that takes some time, followed by a resource.
+/// Returns a sync with a slow hook, followed by a resource.
 fn migration(version: &str, takes: &str, more: &[(&str, &str)]) -> SyncSpec {
     let mut annotations = vec![("sim.tidegate.dev/ready-after", takes)];
     annotations.extend_from_slice(more);
@@ -44,7 +44,7 @@ fn has_hook_write(entries: &[AuditEntry]) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn the_running_hook_of_another_operation_is_awaited_and_named() {
-    // A hook that is kept by its policy is overwritten, and its version can't be changed.
+    // A hook kept by its policy is overwritten, and its version can't be changed.
     for (policy, version) in [("BeforeHookCreation", "1"), ("HookSucceeded", "2"), ("HookFailed", "2")] {
         let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
         let cluster = FaultyCluster::reliable();
@@ -63,8 +63,8 @@ async fn the_running_hook_of_another_operation_is_awaited_and_named() {
     }
 }
 
-/// The first operation isn't resumed. The second operation must wait until the first operation's hook has
-/// finished, and then replace the hook.
+/// The first operation isn't resumed. The second one must wait until the first one's hook has finished, and
+/// then replace it.
 #[tokio::test(start_paused = true)]
 async fn the_hook_of_a_dead_operation_blocks_until_it_ends() {
     let cluster = FaultyCluster::reliable();
@@ -101,7 +101,7 @@ async fn deadlines_count_while_another_operation_runs_the_hook() {
     assert!(is_there, "the other operation's hook still runs");
 }
 
-/// Returns an engine with its own log. The engine runs an action before its first write of the hook.
+/// Returns an engine with its own log that runs an action before its first write of the hook.
 async fn engine_with_action(
     cluster: &Arc<FaultyCluster>,
     event: impl Future<Output = ()> + Send + 'static,
@@ -118,12 +118,12 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
         ("BeforeHookCreation", ""),
         ("BeforeHookCreation", "ServerSideApply=false"),
         ("BeforeHookCreation", "Replace=true"),
-        // A hook that is kept by its policy is overwritten, but not while it is running.
+        // A hook kept by its policy is overwritten, but not while it is running.
         ("HookFailed", ""),
         ("HookFailed", "ServerSideApply=false"),
         ("HookFailed", "Replace=true"),
         ("HookFailed", "Force=true"),
-        // The first operation deletes the hook just before the second operation would overwrite it.
+        // The first operation deletes the hook just before the second one would overwrite it.
         ("HookSucceeded", ""),
     ] {
         let case = format!("{policy} {option}");
@@ -180,8 +180,7 @@ async fn an_object_created_at_the_last_moment_is_not_overwritten() {
     }
 }
 
-/// Another application adopts an object after the plan was created. With the option, that application keeps
-/// the object.
+/// Another application adopts an object after planning. With the option, it keeps the object.
 #[tokio::test(start_paused = true)]
 async fn an_object_adopted_after_the_plan_is_not_overwritten() {
     for (options, expected) in [

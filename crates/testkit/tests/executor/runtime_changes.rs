@@ -20,7 +20,7 @@ fn rules(script: &str) -> HealthRules {
     HealthRules::with_scripts([Script::new("ConfigMap", "ConfigMap/health.lua", script).unwrap()]).unwrap()
 }
 
-/// Returns two objects. The second object waits until the first object is healthy.
+/// Returns two objects. The second one waits until the first one is healthy.
 fn two_waves() -> SyncSpec {
     SyncSpec::new(&format!("{}{}", config("first", 0, &[]), config("second", 1, &[])))
 }
@@ -51,7 +51,7 @@ async fn operations_run_on_a_cluster_added_later() {
     assert!(matches!(add(&other).await, Err(EngineError::Stopped)));
 }
 
-/// A script is corrected while an operation is waiting for its result.
+/// A script is fixed while an operation is waiting for its result.
 #[tokio::test(start_paused = true)]
 async fn a_running_operation_uses_changed_health_rules() {
     let cluster = FaultyCluster::reliable();
@@ -96,7 +96,7 @@ async fn an_operation_records_its_health_rules() {
         known < position(|event| matches!(event, OperationEvent::StageChanged { .. })),
         "before any action"
     );
-    // Unchanged rules are not recorded again.
+    // Unchanged rules aren't recorded again.
     engine.set_health_rules(rules(PROGRESSING_SCRIPT)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     let [first] = recorded_health_rules(&log, id)[..] else {

@@ -1,5 +1,4 @@
-//! If a server's message contains Secret values, they must not appear anywhere: neither in results nor in
-//! events or explanations.
+//! Secret values in a server's message must not appear anywhere: in results, events or explanations.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::support::{
     CallOutcome, FaultyCluster, Log, builder, callback_actor, config, hook, submit, wait_for_end,
 };
 
-/// Secret value that doesn't occur anywhere else.
+/// Secret value that occurs nowhere else.
 const CANARY: &str = "Canary-7d41\"quoted\" value";
 /// Base64 form of [`CANARY`].
 const CANARY_BASE64: &str = "Q2FuYXJ5LTdkNDEicXVvdGVkIiB2YWx1ZQ==";
@@ -28,7 +27,7 @@ fn manifests() -> String {
     )
 }
 
-/// Returns a server's message that contains the Secret value in all known formats.
+/// Returns a server's message with the Secret value in all known formats.
 fn echo_message() -> String {
     format!(
         "Secret is invalid: data: Invalid value: {CANARY:?}: {CANARY} ({CANARY_BASE64}), {}...",

@@ -40,8 +40,8 @@ async fn a_panicking_call_is_repeated() {
     }
 }
 
-/// Regardless of where the actor's handler panics, the operation must continue from the log, and each hook
-/// must be created only once.
+/// Wherever the actor's handler panics, the operation must continue from the log, and each hook must be
+/// created only once.
 #[tokio::test(start_paused = true)]
 async fn a_panicking_actor_continues_from_the_log() {
     let mut tried = 0;
@@ -58,9 +58,9 @@ async fn a_panicking_actor_continues_from_the_log() {
         let id = submitted.unwrap();
         let view = match with_time_limit(engine.wait(id)).await {
             Ok(view) => view,
-            // No event was durable yet, so there is nothing to resume, and the caller receives the error.
+            // No event was durable, so there is nothing to resume, and the caller receives the error.
             Err(EngineError::StartFailed { .. }) if cluster.writes().is_empty() => continue,
-            // The operation had already finished or been abandoned before the request.
+            // The operation had finished or been abandoned before the request.
             Err(EngineError::Log(_)) if cluster.writes().is_empty() => continue,
             Err(error) => panic!("read {read}: {error}"),
         };
@@ -74,7 +74,7 @@ async fn a_panicking_actor_continues_from_the_log() {
 
 #[tokio::test(start_paused = true)]
 async fn after_three_restarts_the_operation_ends_in_error() {
-    // While the operation is waiting for its gate, only the actor reads the clock.
+    // While the operation waits for its gate, only the actor reads the clock.
     let failures = Arc::new(AtomicUsize::new(0));
     let clock = PanickingClock::new({
         let failures = Arc::clone(&failures);

@@ -1,4 +1,4 @@
-//! An engine whose components can be made to fail.
+//! Engine with components that can be made to fail.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,15 +27,15 @@ pub enum CallOutcome {
     Answer,
     Panic,
     Hang,
-    /// The cluster refuses the call with the given error.
+    /// The cluster refuses the call with this error.
     Refuse(ErrorKind),
-    /// The cluster refuses the request with the given message.
+    /// The cluster refuses the request with this message.
     RefuseWithMessage(&'static str),
 }
 
 type OutcomeFn = Box<dyn Fn(&'static str, &str) -> CallOutcome + Send + std::marker::Sync>;
 
-/// A cluster that counts its calls and can make them fail. A call is identified by its verb and its object.
+/// Cluster that counts its calls and can make them fail. A call is identified by its verb and its object.
 pub struct FaultyCluster {
     pub sim: SimCluster,
     decide: OutcomeFn,
@@ -77,7 +77,7 @@ impl FaultyCluster {
         })
     }
 
-    /// Creates a cluster that reports missing permissions for some verbs, but still executes the calls.
+    /// Creates a cluster that reports missing permissions for some verbs but still executes the calls.
     pub fn new_without_rights(lacking: &'static [&'static str]) -> Arc<Self> {
         Self::reliable().without_rights(lacking)
     }
@@ -138,7 +138,7 @@ impl Layer for FaultyCluster {
     }
 }
 
-/// Returns the verb that tests use for a call.
+/// Returns the tests' verb for a call.
 fn verb_of(call: &Call) -> &'static str {
     match call.verb {
         Verb::Discover => "discover",
@@ -160,7 +160,7 @@ fn verb_of(call: &Call) -> &'static str {
     }
 }
 
-/// A clock that panics at selected reads.
+/// Clock that panics at selected reads.
 pub struct PanickingClock {
     clock: RuntimeClock,
     reads: AtomicUsize,
@@ -195,12 +195,12 @@ pub async fn submit(engine: &Engine, sync: &SyncSpec) -> OperationId {
     engine.submit(sync.request.clone(), sync.targets()).await.unwrap()
 }
 
-/// Waits for the end of an operation, with a time limit.
+/// Waits for the end of an operation, with a timeout.
 pub async fn wait_for_end(engine: &Engine, id: OperationId) -> OperationView {
     with_time_limit(engine.wait(id)).await.unwrap()
 }
 
-/// Runs a future with a time limit, in virtual time.
+/// Runs a future with a timeout, in virtual time.
 pub async fn with_time_limit<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(3600), work).await.expect("something waits forever")
 }
@@ -220,7 +220,7 @@ pub async fn wait_until(engine: &Engine, id: OperationId, request: impl Fn(&Oper
     with_time_limit(looking).await;
 }
 
-/// An actor that calls a function with each message.
+/// Actor that calls a function with each message.
 pub struct CallbackActor<M>(Box<dyn Fn(M) + Send + std::marker::Sync>);
 
 impl<M: Message + std::marker::Sync> Actor for CallbackActor<M> {

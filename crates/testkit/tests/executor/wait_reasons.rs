@@ -1,5 +1,4 @@
-//! Wait reasons that are derived from Events about objects. Volume claims that aren't used yet don't block a
-//! wave.
+//! Wait reasons from Events about objects. Unused volume claims don't block a wave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +16,7 @@ use crate::support::{
     with_time_limit,
 };
 
-/// Returns a storage class, a volume claim that uses the class and has no volume, and a ConfigMap in the next
-/// wave.
+/// Returns a storage class, a volume claim of that class without a volume, and a ConfigMap in the next wave.
 fn storage_manifests(mode: &str) -> String {
     format!(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: lazy\n  annotations: \
@@ -30,7 +28,7 @@ fn storage_manifests(mode: &str) -> String {
     )
 }
 
-/// Creates an Event about an object, as a controller does.
+/// Creates an Event about an object, like a controller.
 async fn create_event(
     cluster: &FaultyCluster,
     gvk: &Gvk,
@@ -61,7 +59,7 @@ async fn start_sync(cluster: &Arc<FaultyCluster>, mode: &str) -> (Engine, Operat
     (engine, id)
 }
 
-/// The situation is that of Argo CD's issue 12840.
+/// The situation of Argo CD's issue 12840.
 #[tokio::test(start_paused = true)]
 async fn a_claim_waiting_for_its_first_consumer_does_not_block_its_wave() {
     let cluster = FaultyCluster::reliable();

@@ -1,4 +1,4 @@
-//! Watches that panic, fail or hang. Awaited objects must be observed even so.
+//! Watches that panic, fail or hang. Awaited objects must still be observed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{
     CallOutcome, FaultyCluster, Log, builder, config, server_deployment, submit, wait_for_end,
 };
 
-/// Returns the duration of a sync in which the first `times` calls of a verb fail.
+/// Returns the duration of a sync when the first `times` calls of a verb fail.
 async fn sync_duration(verb: &'static str, times: usize, fate: CallOutcome) -> Duration {
     let calls = AtomicUsize::new(0);
     let cluster = FaultyCluster::new(SimConfig::default(), move |called, _| {
@@ -54,7 +54,7 @@ fn autoscaler(grace: Option<&str>) -> String {
     format!("{scaler}{}", config("last", 1, &[]))
 }
 
-/// The object doesn't change when its grace period ends, so a periodic read must end the wave.
+/// The object doesn't change at the end of its grace period, so a periodic read must end the wave.
 #[tokio::test(start_paused = true)]
 async fn a_wave_fails_after_the_grace_period_of_an_autoscaler() {
     for (grace, least) in [(None, 300), (Some("1m"), 60), (Some("0s"), 0)] {

@@ -1,4 +1,4 @@
-//! Short constructors for events and their content. Every field has a value other than its default.
+//! Short constructors for events and their content. No field has its default value.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +130,7 @@ pub fn hook(phase: Phase, name: &str) -> Task {
     Task { hook: Some(hook), ..task(phase, 0, "Job", name, Action::Create) }
 }
 
-/// Returns a plan whose waves contain the given tasks, in order.
+/// Returns a plan with waves of these tasks, in order.
 pub fn plan(tasks: Vec<Task>) -> Plan {
     let mut plan = Plan::default();
     for task in tasks {

@@ -1,4 +1,4 @@
-//! Folders with golden logs, and each log's stored meaning.
+//! Folders with golden logs, and the stored meaning of each log.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub fn open(directory: &Path) -> Log {
     SledLog::open(directory, OpenOptions { holder, key, codecs: tidegate_executor::codecs() }).unwrap()
 }
 
-/// Copies a folder, because opening a log writes to its folder.
+/// Copies a folder, because opening a log writes to it.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -54,7 +54,7 @@ pub fn replay_events(events: Vec<OperationEvent>) -> State {
     Driver::recover(None, events).unwrap().state().clone()
 }
 
-/// Reduces a value to the fields that existed when the golden logs were written, because new fields may have
+/// Reduces a value to the fields that existed when the golden logs were written, because new ones may have
 /// been added since.
 pub fn without_new_fields(found: &Value, known: &Value) -> Value {
     match (found, known) {

@@ -14,7 +14,7 @@ use crate::event_builders::*;
 
 mod external_changes;
 
-/// An operation, and the number of events that precede its snapshot.
+/// Operation, and the number of events before its snapshot.
 pub struct HandwrittenOperation {
     pub events: Vec<OperationEvent>,
     pub snapshot_after: usize,
@@ -204,8 +204,7 @@ fn second_wave(succeeded: OperationPhase) -> Vec<OperationEvent> {
     ]
 }
 
-/// Returns an operation in which first a hook, then a wave, and finally the operation itself exceeds its
-/// deadline.
+/// Returns an operation with three exceeded deadlines: of a hook, of a wave, and of the operation itself.
 fn exceeds_deadlines() -> HandwrittenOperation {
     use OperationPhase::{Failed, Succeeded};
     let mut plan = plan(vec![
@@ -298,7 +297,7 @@ fn dry_run_refused() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 5 }
 }
 
-/// Returns an operation with a manifest that the server refuses when it is written.
+/// Returns an operation with a manifest that the server refuses on the write.
 fn write_refused() -> HandwrittenOperation {
     let skipping = |request: &mut SyncRequest| {
         plain(request);
@@ -320,13 +319,13 @@ fn write_refused() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns an interrupted operation that is waiting for its claim.
+/// Returns an interrupted operation that waits for its claim.
 fn awaits_claim() -> HandwrittenOperation {
     let events = vec![accepted(4, |_| {}), claim(ClaimEvent::Taken { holder: holder(), at_work: true }, 5)];
     HandwrittenOperation { events, snapshot_after: 2 }
 }
 
-/// Returns an interrupted operation that holds its claim and is waiting for another operation's hook.
+/// Returns an interrupted operation that holds its claim and waits for another operation's hook.
 fn awaits_foreign_hook() -> HandwrittenOperation {
     let events = vec![
         accepted(5, |_| {}),
@@ -346,7 +345,7 @@ fn awaits_foreign_hook() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 10 }
 }
 
-/// Returns an operation that was refused because another operation held the claim.
+/// Returns an operation that was refused because another one held the claim.
 fn claim_refused() -> HandwrittenOperation {
     let events = vec![
         accepted(6, |request| {
@@ -388,7 +387,7 @@ fn superseded() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns an operation without a claim that a user terminates.
+/// Returns an operation without a claim, terminated by a user.
 fn terminated() -> HandwrittenOperation {
     let mut events = start_events(9);
     events[1] = claim(ClaimEvent::Without { reason: "leases is forbidden".into() }, 1);

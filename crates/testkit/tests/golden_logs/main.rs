@@ -1,11 +1,11 @@
-//! Golden logs. Records that earlier versions wrote must remain readable forever.
+//! Golden logs. Records from earlier versions must remain readable forever.
 //!
 //! `tests/golden/layout-1` is a state directory in the first layout of events. It contains the golden
 //! operations, and hand-written operations that together contain every kind of event. `layout-1.json`
 //! contains their meaning according to the version that wrote them, and `layout-1-facts.json` contains the
 //! hand-written events. A change to the machine must not change the meaning of an old log. A new layout gets
-//! its own folder: write the folder once with `TIDEGATE_WRITE_GOLDEN=layout-2`, and add the layout to
-//! `LAYOUTS`. An existing folder is never written again.
+//! its own folder: write it once with `TIDEGATE_WRITE_GOLDEN=layout-2`, and add the layout to `LAYOUTS`. An
+//! existing folder is never written again.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "test code")]
 
 mod event_builders;

@@ -46,7 +46,7 @@ fn every_field_of_every_event_is_read() {
     }
 }
 
-/// A program wrote the expected values of the previous test, so the values in this test are written by hand.
+/// A program wrote the expected values of the previous test, so the values here are written by hand.
 #[test]
 fn requests_and_plans_are_read() {
     let (_scratch, log) = open_copy(LAYOUT);

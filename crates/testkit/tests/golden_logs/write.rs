@@ -16,10 +16,10 @@ use uuid::Uuid;
 use crate::golden_log::{Log, golden_path, load_state, open, replay_events};
 use crate::{event_builders, handwritten};
 
-/// ID of the operation that has a plan but no later events.
+/// ID of the operation with a plan but no later events.
 pub const PLANNED: u128 = 900_001;
 
-/// Writes a layout's folder, and the meaning of its content according to the current version.
+/// Returns an operation with a stored plan that is outdated because the cluster has changed.
 pub fn write_layout(layout: &str) {
     let folder = golden_path(layout);
     assert!(
@@ -49,7 +49,7 @@ fn write_json(name: &str, content: &BTreeMap<String, Value>) {
     std::fs::write(golden_path(name), serde_json::to_string_pretty(content).unwrap() + "\n").unwrap();
 }
 
-/// Writes every golden operation in the same way as the engine.
+/// Writes every golden operation like the engine.
 fn write_scenarios(log: &Log) {
     for (number, scenario) in (1_u128..).zip(scenario::all()) {
         let mut world = World::new(SimConfig::default());
@@ -62,7 +62,7 @@ fn write_scenarios(log: &Log) {
     }
 }
 
-/// Appends events in parts with a snapshot between them, in the same way as an engine.
+/// Appends events in parts with a snapshot between them, like an engine.
 fn append_in_parts(
     log: &Log,
     events: &[OperationEvent],
@@ -110,7 +110,7 @@ fn places(names: impl IntoIterator<Item = String>) -> Inventory {
     names.into_iter().map(|name| (gvk.clone(), "store".to_owned(), name)).collect()
 }
 
-/// Returns the inventory that the tests in `meaning.rs` expect.
+/// Returns the inventory expected by the tests in `meaning.rs`.
 fn inventory() -> InventoryUpdate {
     let named = |names: &[&str]| places(names.iter().map(|name| (*name).to_owned()));
     let changes = vec![
@@ -121,8 +121,8 @@ fn inventory() -> InventoryUpdate {
     InventoryUpdate { application: "shop".into(), cluster: "https://10.0.0.1:6443 5d2c4b1e".into(), changes }
 }
 
-/// Writes an operation that wasn't resumed after it was planned, the operation's manifests, and an inventory
-/// that is large enough to be stored as a blob.
+/// Writes an operation that wasn't resumed after planning, its manifests, and an inventory that is large
+/// enough to be stored as a blob.
 fn write_planned(log: &Log) {
     let mut world = World::new(SimConfig::default());
     world.number_from(PLANNED);

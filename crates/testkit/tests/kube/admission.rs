@@ -69,7 +69,7 @@ pub async fn a_webhook_echoes_a_secret() {
 }
 
 /// If a webhook doesn't respond, the operation retries a few times and reports the webhook. Then the attempt
-/// fails, and another attempt starts if retries are configured.
+/// fails, and another one starts if retries are configured.
 pub async fn a_webhook_times_out() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "silent").await.with_command_timeouts().await;

@@ -17,7 +17,7 @@ use tidegate_testkit::kube::{ControlPlane, User};
 const APPLY: WriteMode = WriteMode::Apply { force: true };
 const REPLACE: WriteMode = WriteMode::Replace { recreate: false };
 const OPERATION: &str = "0190b5a4-7c1e-7000-8000-000000000001";
-/// Maximum time that these tests wait.
+/// Maximum time to wait.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 async fn cluster(control: &ControlPlane, user: &User) -> KubeCluster {

@@ -1,4 +1,4 @@
-//! Failures that occur in real clusters.
+//! Failures of real clusters.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn everything() -> String {
     .concat()
 }
 
-/// An operation must survive outages of its API server, and of the etcd behind it.
+/// An operation must survive outages of its API server and of etcd.
 pub async fn an_operation_survives_outages_of_the_api_server_and_etcd() {
     let control = ControlPlane::start(Options::default()).unwrap();
     for (name, outage) in [("killed", Outage::Kill), ("paused", Outage::Pause)] {
@@ -112,7 +112,7 @@ impl Outage {
     }
 }
 
-/// A binding with a changed role must be created again in both apply modes, without other deletions.
+/// A binding with a changed role must be recreated in both apply modes, without other deletions.
 pub async fn a_changed_binding_is_recreated() {
     let control = ControlPlane::shared();
     for flag in ["ServerSideApply=true", "ServerSideApply=false"] {
@@ -203,8 +203,8 @@ pub async fn a_terminating_namespace_accepts_no_write() {
     observer.wait_until(&place, |namespace| namespace.is_none()).await;
 }
 
-/// If a namespace is deleted after the last write, while a hook is running, the operation must fail. The
-/// message must contain the namespace's name, even if the user may not read namespaces.
+/// If a namespace is deleted after the last write, during a hook, the operation must fail. The message must
+/// contain the namespace's name, even without permission to read namespaces.
 pub async fn a_namespace_deleted_during_a_hook_fails_the_operation() {
     let control = ControlPlane::shared();
     let observer = control.client(User::OBSERVER);
@@ -242,7 +242,7 @@ pub async fn a_namespace_deleted_during_a_hook_fails_the_operation() {
     }
 }
 
-/// If a kind is deleted during the operation, only the objects that need this kind may fail.
+/// If a kind is deleted during the operation, only objects that need it may fail.
 pub async fn a_definition_deleted_meanwhile_fails_only_its_objects() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "definition").await;
@@ -324,7 +324,7 @@ pub async fn a_panic_of_the_server_fails_only_its_object() {
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
 }
 
-/// If a user may not write Secrets, the error must contain the missing permission, and nothing may be
+/// Without permission to write Secrets, the error must contain the missing permission, and nothing may be
 /// written.
 pub async fn missing_rights_prevent_all_writes() {
     let control = ControlPlane::shared();

@@ -1,5 +1,5 @@
-//! Conformance tests. The simulated cluster and a real cluster receive the same requests, and must respond in
-//! the same way.
+//! Conformance tests. The simulated cluster and a real cluster receive the same requests and must respond the
+//! same way.
 //!
 //! Each scenario runs on both clusters and writes a protocol. The protocol contains the requests, the
 //! responses with their error kinds and messages, the resulting fields of the manifests, changes of the

@@ -16,8 +16,7 @@ fn definition(group: &str, (kind, list_kind): (&str, &str), version: &str) -> St
     )
 }
 
-/// The operation contains the definition, but the definition serves a different version, so the operation
-/// must not wait.
+/// The operation contains the definition, but for a different version, so it must not wait.
 pub async fn a_version_that_its_definition_does_not_serve_fails_at_once() {
     let bench = Bench::for_test(ControlPlane::shared(), "version").await;
     let group = format!("{}.example.com", bench.namespace);
@@ -36,7 +35,7 @@ pub async fn a_version_that_its_definition_does_not_serve_fails_at_once() {
 }
 
 /// With conflicting names, the operation must fail with the server's message after a few reads. With unique
-/// names, it must succeed, regardless of the earlier status.
+/// names, it must succeed, whatever the earlier status.
 pub async fn conflicting_names_fail_the_operation() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "names").await;
@@ -46,7 +45,7 @@ pub async fn conflicting_names_fail_the_operation() {
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let name = format!("betas.{group}");
     let text = format!("the names of definition {name} are not accepted: \"BetaList\" is already in use");
-    // In the second round, the names have already been refused before the write.
+    // In the second round, the names were already refused before the write.
     for round in ["new", "refused before"] {
         let mark = control.audit_mark();
         let taken = definition(&group, ("Beta", "BetaList"), "v1");

@@ -14,10 +14,10 @@ use tidegate_testkit::kube::{Audit, ControlPlane, Mark, User};
 use tidegate_testkit::process::perform_action;
 use tidegate_testkit::scenario::{SyncSpec, UserAction};
 
-/// Time limit of an operation.
+/// Timeout of an operation.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A log, a cluster and a namespace for consecutive operations.
+/// Log, cluster and namespace for consecutive operations.
 pub struct Bench<'a> {
     pub control: &'a ControlPlane,
     pub namespace: String,
@@ -78,7 +78,7 @@ impl<'a> Bench<'a> {
         sync.request.destination = destination.clone();
         if sync.request.namespace == "default" {
             sync.request.namespace.clone_from(&self.namespace);
-            // The application's name must be unique, because the whole cluster is searched for its objects.
+            // The application's name must be unique, because its objects are searched in the whole cluster.
             sync.request.application.clone_from(&self.namespace);
         }
         let engine = Engine::builder(Arc::new(self.log.clone()))

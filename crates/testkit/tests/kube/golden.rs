@@ -1,6 +1,6 @@
-//! The golden operations on a real API server. The order of writes according to the audit log, the creations
-//! and deletions of each object, the remaining objects, and the result must match those on the simulated
-//! cluster.
+//! The golden operations on a real API server. The following must match those on the simulated cluster: the
+//! order of writes in the audit log, the creations and deletions of each object, the remaining objects, and
+//! the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,8 +30,7 @@ struct Outcome {
     results: BTreeSet<String>,
 }
 
-/// Scenarios in which two objects of a wave are in progress at once, so that their order on a real cluster
-/// varies.
+/// Scenarios with two objects of a wave in progress at once, which makes their order on a real cluster vary.
 const CONCURRENT_WRITES: [&str; 1] = ["hook-tried-again"];
 
 /// Returns a test for each golden operation.
@@ -87,7 +86,7 @@ fn adapt_scenario(mut scenario: Scenario, namespace: &str) -> Scenario {
             "default" => namespace.to_owned(),
             other => format!("{namespace}-{other}"),
         };
-        // The application's name must be unique, because the whole cluster is searched for its objects.
+        // The application's name must be unique, because its objects are searched in the whole cluster.
         sync.request.application = namespace.to_owned();
         if sync.request.deadline.is_some() {
             sync.request.deadline = Some(Duration::from_secs(20));
@@ -125,9 +124,8 @@ fn run_simulated(scenario: &Scenario, namespace: &str) -> Outcome {
     outcome(&done, left.collect(), &view)
 }
 
-/// Objects that are written in different waves, in order. For consecutive deletions, the comparison can't
-/// determine whether the objects belong to the same wave, in which deletions are concurrent, or to the next
-/// wave.
+/// Objects in different waves, in order. For consecutive deletions, the comparison can't tell whether the
+/// objects belong to the same wave, with concurrent deletions, or to the next one.
 const WAVES: [(&str, &[&str]); 2] =
     [("prune", &["old-3", "old-2", "new", "old-1"]), ("prune-confirm", &["old-3", "old-2", "new", "old-1"])];
 
@@ -151,7 +149,7 @@ fn completed_write(event: &AuditEvent) -> ExecutedWrite {
     }
 }
 
-/// Kinds whose objects are compared at the end. Kinds that controllers create are omitted.
+/// Kinds to compare at the end. Kinds created by controllers are omitted.
 const KINDS: [(&str, &str); 4] = [
     ("/api/v1", "configmaps"),
     ("/api/v1", "services"),
@@ -195,7 +193,7 @@ fn outcome(done: &[ExecutedWrite], remaining: BTreeSet<String>, view: &Operation
         .iter()
         .map(|write| format!("{} {} {}", write.verb, write.kind, strip_times(&write.object)))
         .collect();
-    // Deletions in the same wave are concurrent, regardless of kind.
+    // Deletions in the same wave are concurrent, whatever their kind.
     let same = |one: &String, other: &String| one.starts_with("delete ") && other.starts_with("delete ");
     order.chunk_by_mut(same).for_each(<[String]>::sort);
     Outcome {
@@ -208,7 +206,7 @@ fn outcome(done: &[ExecutedWrite], remaining: BTreeSet<String>, view: &Operation
     }
 }
 
-/// Removes details about failed pods, whose names are random: `: migrate-zl6zq has failed (exit 1)`.
+/// Removes details about failed pods, which have random names: `: migrate-zl6zq has failed (exit 1)`.
 fn strip_pods(text: &str) -> String {
     let mut plain = text.to_owned();
     while let Some(exit) = plain.find(" (exit ") {

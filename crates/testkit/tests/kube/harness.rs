@@ -225,7 +225,7 @@ pub async fn a_server_can_be_killed_and_stopped() {
     control.kill_api_server();
     assert_eq!(control.client(User::OBSERVER).get(&core).await.unwrap_err().code, 0);
     control.restart_api_server().unwrap();
-    // The earlier connection is broken, but both the caller and the nodes open a new connection.
+    // The earlier connection is broken, but both the caller and the nodes open a new one.
     observer.wait_until(&core, |namespace| namespace.is_some()).await;
     observer.post(&format!("{core}/pods"), &pod("after", &json!({}), "Always")).await.unwrap();
     observer.wait_until(&format!("{core}/pods/after"), |pod| has_condition(pod, "Ready")).await;

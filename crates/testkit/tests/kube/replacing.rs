@@ -9,7 +9,7 @@ use tidegate_testkit::scenario::SyncSpec;
 
 use crate::engine::Bench;
 
-/// The dry run detects the rejection, and a sync without a dry run must detect it too.
+/// The dry run detects the rejection, and so must a sync without a dry run.
 pub async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "replaced").await;
@@ -53,8 +53,7 @@ pub async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
 }
 
 /// The difference must show the other managers' fields that the replacement drops, exactly as the server
-/// reports them. With `Force`, the difference comes from a dry run under a different name, which must not
-/// appear in the difference.
+/// reports them. With `Force`, it comes from a dry run under a different name, which must not appear in it.
 pub async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
     let control = ControlPlane::shared();
     let options = ConnectOptions { kubeconfig: Some(control.kubeconfig(User::ENGINE)), ..Default::default() };

@@ -1,5 +1,5 @@
 //! Two operations of the same application on a real cluster, with separate logs and without a claim. One
-//! operation creates its hook between the other operation's read and creation of the hook.
+//! creates its hook between the other's read and creation of the hook.
 
 use std::time::Duration;
 
@@ -36,8 +36,7 @@ spec:
 }
 
 pub async fn a_hook_created_at_the_last_moment_is_left_alone() {
-    // A hook that is kept by its policy is overwritten once it has finished, and its version can't be
-    // changed.
+    // A hook kept by its policy is overwritten after it has finished, and its version can't be changed.
     for (policy, version, creations) in [("BeforeHookCreation", "1", 1), ("HookFailed", "2", 0)] {
         let control = ControlPlane::shared();
         let first = Bench::for_test(control, "last-moment").await;

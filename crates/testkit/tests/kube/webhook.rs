@@ -1,4 +1,4 @@
-//! An admission webhook for the objects in a namespace.
+//! Admission webhook for the objects in a namespace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,12 +40,12 @@ impl Behavior {
 }
 
 impl Webhook {
-    /// Starts a webhook that rejects every review with the given message, until the runtime ends.
+    /// Starts a webhook that rejects every review with this message, until the runtime shuts down.
     pub async fn refusing(text: impl Into<String>) -> Self {
         Self::with_behavior(Behavior::Refuse(text.into())).await
     }
 
-    /// Starts a webhook that accepts every review with the given warning.
+    /// Starts a webhook that accepts every review with this warning.
     pub async fn warning(text: impl Into<String>) -> Self {
         Self::with_behavior(Behavior::Warn(text.into())).await
     }
@@ -101,8 +101,8 @@ impl Webhook {
         self.reviews.load(Ordering::SeqCst)
     }
 
-    /// Registers the webhook for ConfigMaps in a namespace, and waits until the webhook has reviewed a
-    /// ConfigMap with the given name.
+    /// Registers the webhook for ConfigMaps in a namespace, and waits until it has reviewed a ConfigMap with
+    /// the given name.
     pub async fn register(&self, caller: &ApiClient, namespace: &str, name: &str) {
         let labels = json!({"metadata": {"labels": {"webhook": namespace}}});
         caller.patch(&format!("/api/v1/namespaces/{namespace}"), &labels).await.unwrap();
@@ -141,7 +141,6 @@ impl Webhook {
     }
 }
 
-/// Reads the body of a request.
 async fn read_body(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> std::io::Result<Value> {
     let mut received = Vec::new();
     loop {

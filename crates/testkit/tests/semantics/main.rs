@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use proofs::PROOFS;
 use tidegate_testkit::scenario;
 
-/// Number of words at the beginning of a paragraph that identify it.
+/// Number of leading words that identify a paragraph.
 const LEADING_WORDS: usize = 5;
 
 fn root() -> PathBuf {

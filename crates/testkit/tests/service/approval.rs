@@ -1,5 +1,4 @@
-//! Applications that need approvals, and the users who approve them. Approvals can be valid, late or
-//! unauthorized.
+//! Applications that need approvals, and their approvers. Approvals can be valid, late or unauthorized.
 
 use serde_json::{Value, json};
 use tidegate_app_controller::ApplicationService;
@@ -20,10 +19,10 @@ use crate::world::{Life, World, enable_tracing};
 /// Possible approver settings of an Application.
 const APPROVER_SETTINGS: [Option<&str>; 4] = [None, Some("others"), Some("ben, others"), Some("ben, cid")];
 const PEOPLE: [&str; 3] = ["ann", "ben", "cid"];
-/// Maximum number of rounds of approvals. Afterwards, no plan may still be waiting.
+/// Maximum number of rounds of approvals. No plan may still be waiting afterwards.
 const MAX_APPROVALS: usize = 5;
 
-/// An Application that needs approvals.
+/// Application that needs approvals.
 #[derive(Clone, Copy, Debug)]
 pub struct ApprovalApp {
     pub name: &'static str,
@@ -46,8 +45,7 @@ impl ApprovalApp {
         waiting_plan(&application).map(str::to_owned)
     }
 
-    /// Chooses the plan that is waiting, or another plan of the Application, and an approver, who may be
-    /// unauthorized.
+    /// Chooses the waiting plan or another plan of the Application, and a possibly unauthorized approver.
     async fn choose_plan_and_approver(
         self,
         rng: &mut Rng,
@@ -97,8 +95,8 @@ pub async fn approve_waiting(_: &World, life: &Life) {
     }
 }
 
-/// Approves a plan, which is usually waiting for approval. Returns true if the approval was accepted, or
-/// `None` if there was no plan. Only an authorized user's approval of a waiting plan may be accepted.
+/// Approves a plan, usually the waiting one. Returns true if the approval was accepted, or `None` without a
+/// plan. Only an authorized user's approval of a waiting plan may be accepted.
 pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life) -> Option<bool> {
     let (one, service) = (rng.pick(needing), life.applications());
     let before = one.waiting_plan(&service);
@@ -118,7 +116,7 @@ pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life)
         before.as_deref() == Some(hash) || now == Some(hash),
         "plan {hash} of {name} was approved while {before:?} waited, then {now:?}"
     );
-    // Once the requirement is met, anyone may add another approval.
+    // After the requirement is met, anyone may add another approval.
     let is_met = plan.approvals.iter().any(|given| one.can_approve(&plan.initiated_by, &given.by));
     assert!(
         is_met || one.can_approve(&plan.initiated_by, by),
@@ -128,8 +126,8 @@ pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life)
     Some(true)
 }
 
-/// Approves all waiting plans as authorized users, and waits until the plans have been executed. Performs no
-/// other actions.
+/// Approves all waiting plans as authorized users, and waits until they have been executed. Performs no other
+/// actions.
 pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
     let service = life.applications();
     for _ in 0..MAX_APPROVALS {
@@ -149,7 +147,7 @@ pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
         }
         world.wait_for_quiet(QUIET_TIME).await;
         for (name, hash, answer) in given {
-            // After an unobserved change, a different plan may be waiting, so the approval was rejected.
+            // After an unobserved change, a different plan may be waiting, and the approval was rejected.
             if answer.is_err() {
                 continue;
             }
@@ -165,8 +163,8 @@ pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
     panic!("waiting plans are approved repeatedly, and some still wait");
 }
 
-/// Checks that authorized users had approved all writes to Applications that need approvals. Returns the
-/// number of executed plans.
+/// Checks that authorized users approved all writes to Applications that need approvals. Returns the number
+/// of executed plans.
 pub fn assert_only_approved_writes(world: &World, writes: &[Write], needing: &[ApprovalApp]) -> usize {
     let stored_plans = world.stored_plans();
     let plans: Vec<_> = stored_plans

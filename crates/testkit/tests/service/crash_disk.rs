@@ -1,5 +1,4 @@
-//! Files of a service that manages a folder. The process that writes them may crash. All changes are
-//! recorded.
+//! Files of a service that manages a folder. The writing process may crash. All changes are recorded.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ pub enum Change {
     Removed,
 }
 
-/// Changes in order. They outlive processes.
+/// Changes in order, across processes.
 #[derive(Debug, Default)]
 pub struct Changes(pub Mutex<Vec<(PathBuf, Change)>>);
 
@@ -32,7 +31,7 @@ pub struct CrashDisk {
 }
 
 impl CrashDisk {
-    /// Passes a crash point. In a crashed process, always returns an error.
+    /// Passes a crash point. Always returns an error in a crashed process.
     fn pass_crash_point(&self) -> io::Result<()> {
         self.points.pass_file_change().map_err(|_| io::Error::other("this process is dead"))
     }

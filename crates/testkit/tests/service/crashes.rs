@@ -18,9 +18,9 @@ use crate::invariants;
 use crate::user_documents::{self, APP_NAMESPACE, Fleet, STANDALONE_APP};
 use crate::world::{Life, World, kind};
 
-/// Time without writes after which a run counts as complete.
+/// Time without writes until a run counts as complete.
 const QUIET_TIME: Duration = Duration::from_secs(300);
-/// Crashes happen at one in this many crash points, in the quick form and in the long form.
+/// Interval of crash points with a crash, in the quick form and in the long form.
 /// `TIDEGATE_SERVICE_CRASH_EVERY=1` crashes at every point.
 const CRASH_INTERVAL: (u64, u64) = (80, 4);
 
@@ -31,18 +31,18 @@ pub enum Scenario {
     Sync,
     /// The Applications of an ApplicationSet are created and synced in two steps.
     Rollout,
-    /// The ApplicationSet is deleted together with its Applications, in the given order.
+    /// The ApplicationSet is deleted with its Applications, in the given order.
     Delete(&'static str),
-    /// An Application that needs an approval syncs another commit once its plan is approved.
+    /// An Application that needs an approval syncs another commit after the approval of its plan.
     Approval,
 }
 
 /// Compared results.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Deployed commits in order, each with true if the deployment succeeded.
+    /// Deployed commits in order, each with `true` if the deployment succeeded.
     deployed: Vec<(String, u64, bool)>,
-    /// Applications whose deletion was requested, in order, without repetitions.
+    /// Applications with a requested deletion, in order, without repetitions.
     deleted: Vec<String>,
     /// Objects, without data that differs between runs.
     objects: BTreeMap<String, Value>,
@@ -105,7 +105,7 @@ impl Scenario {
     /// Runs user actions and waits for their results. Each process repeats these actions.
     async fn run(self, world: &World, life: &Life) {
         match self {
-            // Ignore an error, because a client that gets no response checks the result instead.
+            // Ignore an error: a client without a response checks the result instead.
             Self::Sync => drop(life.applications().refresh(STANDALONE_APP, false).await),
             Self::Approval => {
                 drop(life.applications().refresh(STANDALONE_APP, false).await);
@@ -231,7 +231,7 @@ fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
     (scenario.outcome(&world), passed)
 }
 
-/// Crashes at every point. Returns the number of crashes.
+/// Crashes at the interval of [`CRASH_INTERVAL`]. Returns the number of crashes.
 pub fn crash_at_every_point(scenario: Scenario) -> u64 {
     let (expected, points) = run(scenario, &[]);
     scenario.assert_complete(&expected);
@@ -241,8 +241,8 @@ pub fn crash_at_every_point(scenario: Scenario) -> u64 {
     })
 }
 
-/// Crashes at one in `every` points, in the quick form and in the long form, and sometimes also during the
-/// recovery. Returns the number of crashes.
+/// Crashes at one in `every` points (quick form, long form), and sometimes also during the recovery. Returns
+/// the number of crashes.
 pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(&[u64])) -> u64 {
     let only = std::env::var("TIDEGATE_SERVICE_POINT").ok().map(|text| text.parse::<u64>().unwrap());
     let every = effort::rounds("TIDEGATE_SERVICE_CRASH_EVERY", every.0, every.1).max(1);
@@ -253,7 +253,7 @@ pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(
         if only.is_some_and(|only| only != point) {
             continue;
         }
-        // The process also crashes during the recovery, at a point that differs between runs.
+        // The recovery sometimes crashes too, at a point that differs between runs.
         let second = 1 + point * 7 % points;
         die(&if point % 3 == 0 { vec![point, second] } else { vec![point] });
         tried += 1;
@@ -262,8 +262,8 @@ pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(
     tried
 }
 
-/// Returns true for ReplicaSets, Pods and Events, whose names are random, and for Jobs. Jobs are hooks, which
-/// the history of writes already covers.
+/// Returns true for ReplicaSets, Pods and Events, which have random names, and for Jobs. Jobs are hooks,
+/// which the history of writes already covers.
 fn is_created_by_controller(object: &tidegate_model::Object) -> bool {
     matches!(object.kind(), "Pod" | "ReplicaSet" | "Job" | "Event")
 }

@@ -1,5 +1,5 @@
-//! A layer between a process and the cluster. The layer crashes the process at a given write, injects faults,
-//! and records all writes independently.
+//! Layer between a process and the cluster. It crashes the process at a given write, injects faults, and
+//! records all writes independently.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ use tidegate_testkit::crash::CrashPoints;
 
 /// Latency of each direction of a call.
 const LATENCY: Duration = Duration::from_millis(2);
-/// Timeout of a call that gets no response.
+/// Timeout of a call without a response.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A write as received by the cluster, regardless of the response to the writer.
+/// Write as received by the cluster, whatever the response to the writer.
 #[derive(Clone, Debug)]
 pub struct Write {
     /// Time of the write.
@@ -29,7 +29,7 @@ pub struct Write {
     /// Objects before and after the write.
     pub before: Option<Object>,
     pub after: Option<Object>,
-    /// Applications that existed when the deletion of another Application was requested.
+    /// Other existing Applications when the deletion of an Application was requested.
     pub other_applications: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ impl Write {
     }
 }
 
-/// Faults of calls, and the recorded writes. This state outlives processes.
+/// Faults of calls, and the recorded writes, across processes.
 #[derive(Default)]
 pub struct CallFaults {
     pub seed: u64,
@@ -49,7 +49,7 @@ pub struct CallFaults {
     pub faults_percent: AtomicU64,
     /// True if the cluster is unavailable.
     pub is_unavailable: std::sync::atomic::AtomicBool,
-    /// Application whose writes currently fail.
+    /// Application with currently failing writes.
     pub blocked_application: Mutex<Option<String>>,
     pub call_counts: Mutex<BTreeMap<(String, String), u64>>,
     pub writes: Mutex<Vec<Write>>,
@@ -62,8 +62,8 @@ enum Fault {
 }
 
 impl CallFaults {
-    /// Returns the fault of a call. The fault depends on the seed, the call's object and the number of
-    /// earlier calls for that object. As a result, the order of two simultaneous calls doesn't matter.
+    /// Returns the fault of a call. It depends on the seed, the call's object and the number of earlier calls
+    /// for that object. The order of two simultaneous calls therefore doesn't matter.
     fn fault(&self, call: &Call) -> Option<Fault> {
         if self.is_unavailable.load(Ordering::SeqCst) {
             return Some(Fault::Refused(ErrorKind::Unavailable));
@@ -95,7 +95,7 @@ impl CallFaults {
     }
 }
 
-/// The cluster as seen by a process.
+/// Cluster as seen by a process.
 pub struct FaultyCluster {
     pub sim: SimCluster,
     pub points: Arc<CrashPoints>,
@@ -111,7 +111,7 @@ impl FaultyCluster {
         self.sim.get(&gvk, &key.namespace, &key.name).await.ok().flatten()
     }
 
-    /// Returns the other Applications that exist when the deletion of an Application is requested.
+    /// Returns the other existing Applications when the deletion of an Application is requested.
     fn other_applications(&self, call: &Call, key: &ObjectKey) -> BTreeSet<String> {
         if call.verb != Verb::Delete || key.kind != "Application" {
             return BTreeSet::new();

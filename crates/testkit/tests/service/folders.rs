@@ -18,9 +18,9 @@ use crate::crashes::{
 use crate::user_documents::{self, STANDALONE_APP};
 use crate::world::{Life, World};
 
-/// Time without writes after which a run counts as complete. The folder is read every second.
+/// Time without writes until a run counts as complete. The folder is read every second.
 const QUIET_TIME: Duration = Duration::from_secs(40);
-/// Crashes happen at one in this many changes, in the quick form and in the long form.
+/// Interval of changes with a crash, in the quick form and in the long form.
 const CRASH_INTERVAL: (u64, u64) = (160, 40);
 
 /// Activity during the crashes.
@@ -30,9 +30,9 @@ pub enum Scenario {
     Sync,
     /// The Applications of an ApplicationSet are created and synced in two steps.
     Rollout,
-    /// A generated Application changes, and another Application is no longer generated.
+    /// A generated Application changes, and another one stops being generated.
     Change,
-    /// The ApplicationSet is deleted together with its Applications, in the given order.
+    /// The ApplicationSet is deleted with its Applications, in the given order.
     Delete(&'static str),
     /// The ApplicationSet is deleted without its Applications.
     Orphan,
@@ -41,7 +41,7 @@ pub enum Scenario {
 /// Compared results.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Deployed commits, each with true if the deployment succeeded.
+    /// Deployed commits, each with `true` if the deployment succeeded.
     deployed: Vec<(String, u64, bool)>,
     /// Creations and removals of each generated Application's file, in order.
     generated: BTreeMap<String, Vec<Change>>,
@@ -110,7 +110,7 @@ impl Scenario {
             }
             Self::Delete(_) | Self::Orphan => {
                 let orphan = self == Self::Orphan;
-                // A client that gets no response repeats the request.
+                // A client without a response repeats the request.
                 while world.apps().join("fleet.yaml").exists() {
                     if life
                         .appsets()
@@ -182,7 +182,7 @@ impl Scenario {
     }
 }
 
-/// Returns the name of the Application that a file contains.
+/// Returns the name of the Application in a file.
 fn application_of_file(path: &Path, folder: &Path) -> Option<String> {
     let name = path.strip_prefix(folder).ok()?.to_str()?.strip_prefix("argocd_")?;
     name.strip_suffix(".json").map(str::to_owned)
@@ -227,7 +227,7 @@ fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
     (scenario.outcome(&world), passed)
 }
 
-/// Crashes at every point. Returns the number of crashes.
+/// Crashes at the interval of [`CRASH_INTERVAL`]. Returns the number of crashes.
 pub fn crash_at_every_point(scenario: Scenario) -> u64 {
     let (expected, points) = run(scenario, &[]);
     scenario.assert_complete(&expected);

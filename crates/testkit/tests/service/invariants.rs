@@ -1,4 +1,4 @@
-//! Invariants that are checked against the requests to the cluster.
+//! Invariants, checked against the requests to the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::world::REFRESH_INTERVAL;
 /// Requester of a rollout's operations.
 const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// Returns the Application that an object belongs to, according to the object's name.
+/// Returns the Application of an object, according to the object's name.
 fn application_of(name: &str) -> Option<&str> {
     ["before-", "after-", "settings-", "web-", "stray-"].iter().find_map(|prefix| name.strip_prefix(prefix))
 }
@@ -44,8 +44,7 @@ pub fn check_idle_effort(
     after: (u64, u64),
     (long, applications): (Duration, usize),
 ) -> CheckResult {
-    // A comparison takes a few messages for its Application, and for the ApplicationSet that the Application
-    // notifies.
+    // A comparison takes a few messages for its Application and for the notified ApplicationSet.
     const STEPS_EACH: u64 = 10;
     let rounds = u64::try_from(long.as_millis() / REFRESH_INTERVAL.as_millis()).unwrap() + 1;
     let most = rounds * u64::try_from(applications).unwrap();
@@ -56,8 +55,8 @@ pub fn check_idle_effort(
     ensure(steps <= most * STEPS_EACH, || format!("{steps} messages in {long:?} for {most} comparisons"))
 }
 
-/// Checks that an Application never has two open syncs. Once another operation has written for the
-/// Application, an earlier operation must not write again.
+/// Checks that an Application never has two open syncs: after another operation has written for the
+/// Application, an earlier one must not write again.
 pub fn check_single_operation(sim: &SimCluster) {
     let mut newest: BTreeMap<String, OperationId> = BTreeMap::new();
     let mut over: BTreeSet<(String, OperationId)> = BTreeSet::new();
@@ -76,7 +75,7 @@ pub fn check_single_operation(sim: &SimCluster) {
     }
 }
 
-/// Checks that there are no writes outside of the project, whether successful or refused.
+/// Checks that there are no writes outside the project, whether successful or refused.
 pub fn check_project_scope(sim: &SimCluster) {
     for entry in sim.audit() {
         let is_outside = entry.namespace == FORBIDDEN_NAMESPACE || entry.kind == "Secret";
@@ -96,14 +95,14 @@ pub fn check_hooks_run_once(sim: &SimCluster) {
     }
 }
 
-/// An operation, identified by its hooks.
+/// Operation, identified by its hooks.
 #[derive(Clone, Debug)]
 pub struct DeployedCommit {
     pub operation: String,
     pub application: String,
     pub commit: u64,
     pub started: Timestamp,
-    /// Creation time of the operation's last hook, which runs once all earlier objects are healthy.
+    /// Creation time of the operation's last hook, which runs after all earlier objects are healthy.
     pub finished: Option<Timestamp>,
 }
 
@@ -140,7 +139,7 @@ pub fn deployed_commits(writes: &[Write]) -> Vec<DeployedCommit> {
     all.into_iter().map(|(_, one)| one).collect()
 }
 
-/// A recorded operation.
+/// Recorded operation.
 #[derive(Clone, Debug)]
 pub struct RecordedOperation {
     pub operation: OperationId,
@@ -184,8 +183,7 @@ fn by_application(all: &[RecordedOperation]) -> BTreeMap<&str, Vec<&RecordedOper
     by
 }
 
-/// Checks that no operation is superseded by an operation with the same manifests, regardless of other
-/// commits and crashes.
+/// Checks that no operation is superseded by one with the same manifests, despite other commits and crashes.
 pub fn check_superseding(all: &[RecordedOperation]) -> CheckResult {
     by_application(all).into_values().try_for_each(|of_one| {
         of_one.windows(2).try_for_each(|pair| {
@@ -223,17 +221,17 @@ pub fn check_no_repeated_deployment(
     })
 }
 
-/// Assignment of a member to a step, with the period in which it applied.
+/// Assignment of a member to a step, with its period.
 #[derive(Clone, Debug)]
 pub struct Membership {
     pub step: usize,
     pub since: Timestamp,
     pub until: Option<Timestamp>,
-    /// True if the member's step has changed, or if the member was removed in the meantime.
+    /// True if the member's step has changed, or the member was removed in the meantime.
     pub is_unclear: bool,
 }
 
-/// A commit, with its time and errors.
+/// Commit, with its time and errors.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub at: Timestamp,
@@ -247,13 +245,13 @@ fn ensure(is_kept: bool, text: impl FnOnce() -> String) -> CheckResult {
     if is_kept { Ok(()) } else { Err(text()) }
 }
 
-/// Returns true if an Application had the given commit, or a later commit, at the given time.
+/// Returns true if an Application had the given commit, or a later one, at the given time.
 fn had_commit(deployed: &[DeployedCommit], name: &str, commit: u64, by: Timestamp) -> bool {
     let is_it = |one: &&DeployedCommit| one.application == name && one.commit >= commit;
     deployed.iter().filter(is_it).any(|one| one.finished.is_some_and(|at| at <= by))
 }
 
-/// Returns the operations requested by users, which rollouts don't control.
+/// Returns the users' operations, which rollouts don't control.
 pub fn user_operations(all: &[RecordedOperation]) -> BTreeSet<String> {
     all.iter().filter(|one| one.requester == PERSON).map(|one| one.operation.to_string()).collect()
 }
@@ -284,8 +282,7 @@ pub fn check_step_order(
     Ok(())
 }
 
-/// Checks that the number of a step's Applications that are synced at the same time doesn't exceed the step's
-/// limit.
+/// Checks that the number of a step's concurrently synced Applications doesn't exceed the step's limit.
 pub fn check_update_limit(
     fleet: &Fleet,
     members: &BTreeMap<String, Membership>,
@@ -294,7 +291,7 @@ pub fn check_update_limit(
     for step in 0..fleet.max_update.len() {
         let of_step: BTreeSet<&String> =
             members.iter().filter(|(_, one)| one.step == step).map(|(name, _)| name).collect();
-        // A member that has moved between steps may have counted toward a percentage.
+        // A member that moved between steps may have counted toward a percentage.
         let moved = members.iter().filter(|(name, one)| one.is_unclear && !of_step.contains(name)).count();
         let most = fleet.update_limit(step, of_step.len() + moved);
         let is_theirs = |one: &&DeployedCommit| {
@@ -315,7 +312,7 @@ pub fn check_update_limit(
     Ok(())
 }
 
-/// Checks that no Application gets a commit before its dependency has the commit.
+/// Checks that no Application gets a commit before its dependency.
 pub fn check_dependency_order(deployed: &[DeployedCommit]) -> CheckResult {
     deployed.iter().filter(|one| one.application == STANDALONE_APP).try_for_each(|one| {
         ensure(had_commit(deployed, BASE_APP, one.commit, one.started), || {
@@ -324,7 +321,7 @@ pub fn check_dependency_order(deployed: &[DeployedCommit]) -> CheckResult {
     })
 }
 
-/// Checks that every write of an operation for the Application is unchanged part of a stored plan that was
+/// Checks that every write of an operation for the Application is an unchanged part of a stored plan that was
 /// approved earlier.
 pub fn check_approved_writes(
     sim: &SimCluster,
@@ -387,7 +384,7 @@ fn is_part(manifest: &Value, object: &Value) -> bool {
     }
 }
 
-/// Checks that no Application is deleted before the Applications with a higher rank have been deleted.
+/// Checks that no Application is deleted before those with a higher rank are gone.
 pub fn check_deletion_order(writes: &[Write], ranks: &BTreeMap<String, usize>) -> CheckResult {
     for write in writes.iter().filter(|one| one.verb == Verb::Delete && one.key.kind == "Application") {
         let Some(rank) = ranks.get(&write.key.name) else { continue };

@@ -27,7 +27,7 @@ use tidegate_testkit::effort;
 use crashes::{Scenario, crash_at_every_point};
 use random_life::run_life;
 
-/// Number of times that a life is repeated.
+/// Number of repetitions of a life.
 const AGAIN: u32 = 5;
 
 #[test]

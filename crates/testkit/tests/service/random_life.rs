@@ -20,7 +20,7 @@ use crate::user_actions::{OTHER_APPS, Users, random_fleet};
 use crate::user_documents::APP_NAMESPACE;
 use crate::world::{Life, World, enable_tracing};
 
-/// Time without writes after which the system counts as being at rest.
+/// Time without writes until the system counts as being at rest.
 pub const QUIET_TIME: Duration = Duration::from_secs(20 * 60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -30,7 +30,7 @@ pub struct Report {
     pub crashes: usize,
     pub commits: usize,
     pub operations: usize,
-    /// Number of executed plans that were approved.
+    /// Number of approved and executed plans.
     pub approved: usize,
     /// Number of refused approvals.
     pub refused: usize,
@@ -94,7 +94,7 @@ pub fn run_life(seed: u64) -> Report {
 }
 
 impl RandomLife {
-    /// Returns a process that may crash at some time.
+    /// Returns the crash points of a process, which may crash at some time.
     fn crash_points(&mut self) -> Arc<CrashPoints> {
         let dies_at = if self.rng.percent(75) { 1 + self.rng.below(500) } else { 0 };
         CrashPoints::crash_at(dies_at)
@@ -120,8 +120,8 @@ impl RandomLife {
         }
     }
 
-    /// Ends all faults and actions. Afterwards, every change must be synced or explained, and there must be
-    /// no more writes.
+    /// Ends all faults and actions. Afterwards, every change must be synced or explained, and the writes must
+    /// stop.
     fn settle(&mut self, is_broken: bool) {
         let Self { world, people, .. } = self;
         world.faults.faults_percent.store(0, Ordering::SeqCst);
@@ -183,7 +183,7 @@ impl RandomLife {
         invariants::check_deletion_order(&writes[before..], &self.people.fleet.deletion_ranks()).unwrap();
     }
 
-    /// Checks the invariants. Returns the number of executed plans that were approved.
+    /// Checks the invariants. Returns the number of approved and executed plans.
     fn check(&self) -> usize {
         let Self { world, people, .. } = self;
         invariants::check_single_operation(&world.sim);
@@ -213,8 +213,8 @@ async fn deployed_commit(world: &World, name: &str) -> Option<u64> {
     settings.text("/data/commit").parse().ok()
 }
 
-/// Checks that every change is synced or has an explanation. Every rollout must have ended or report what it
-/// is waiting for.
+/// Checks that every change is synced or has an explanation. Every rollout must have finished or report the
+/// reason for its wait.
 async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     let newest = people.commits.len() as u64;
     let set = world.appset().await.unwrap();
@@ -224,7 +224,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
         explanation.line, explanation.explanation, set.status.conditions
     ));
     let rollout = explanation.rollout.expect("there was a rollout");
-    // If a rollout must finish before the next rollout, it waits for users after a member has failed.
+    // If a rollout must finish before the next one, it waits for users after a member has failed.
     let is_stuck = people.fleet.rollout.is_some_and(|text| text.contains("finish")) && rollout.end.is_none();
     let may_wait = people.commit_error.is_some() || is_stuck;
     assert!(
@@ -235,7 +235,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     for name in people.fleet.members.keys().map(String::as_str).chain(OTHER_APPS) {
         let Some(application) = world.application(name).await else { panic!("{name} was never created") };
         let is_held = !people.approves_at_end && approval_condition_message(&application).is_some();
-        // All operations that users requested must have been processed.
+        // All operations requested by users must have been processed.
         let is_left = OTHER_APPS.contains(&name) && application.operation.is_some();
         let may_be_left = is_held || people.commit_error.is_some();
         assert!(!is_left || may_be_left, "{name} still has an operation: {application:#?}");

@@ -1,4 +1,4 @@
-//! Regression tests for failures that random lives have found.
+//! Regression tests for failures found by random lives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::world::{Life, World, kind};
 const QUIET_TIME: Duration = Duration::from_secs(300);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Runs a test with an ApplicationSet that has `b` in its first step and `c` in its second step. The first
-/// commit is deployed, and the system is at rest.
+/// Runs a test with an ApplicationSet that has `b` in its first step and `c` in its second. The first commit
+/// is deployed, and the system is at rest.
 fn with_appset(work: impl AsyncFnOnce(&World, &Life)) -> World {
     let world = World::new(1, 0.0);
     user_documents::commit(&world.repository(), ["b", "c"], (1, None));

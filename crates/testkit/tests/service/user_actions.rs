@@ -35,7 +35,7 @@ const ROLLOUTS: [&str; 4] = [
     "steps: [{step: 1, maxFailures: 0, onFailure: rollback}, {step: 2, deadline: 2m, onFailure: rollback}]",
 ];
 
-/// Users, and the documents that they have written so far.
+/// Users, and their documents so far.
 pub struct Users {
     pub rng: Rng,
     pub fleet: Fleet,
@@ -123,7 +123,7 @@ impl Users {
         }
     }
 
-    /// Adds the approval requirement to an Application's document, if the Application needs approvals.
+    /// Adds the approval requirement to an Application's document, if needed.
     fn with_approvals(&self, name: &str, document: Value) -> Value {
         match self.approval_apps.iter().find(|one| one.name == name) {
             Some(one) => approval::with_approval(document, one.approvers),
@@ -179,8 +179,8 @@ impl Users {
         }
     }
 
-    /// Requests a sync through the API or the resource, with a policy for an operation that is already
-    /// running. The request may be rejected.
+    /// Requests a sync through the API or the resource, with a policy for a running operation. The request
+    /// may be rejected.
     async fn sync(&mut self, world: &World, life: &Life) {
         let (name, policy) = (self.rng.pick(&OTHER_APPS), self.rng.pick(&POLICIES));
         let is_written = self.rng.percent(30);
@@ -230,8 +230,8 @@ impl Users {
         world.write(self.with_approvals(STANDALONE_APP, document)).await;
     }
 
-    /// Checks that the namespace's labels match the policy, unless the Application that manages the namespace
-    /// can't be synced.
+    /// Checks that the namespace's labels match the policy, unless the Application that manages it can't be
+    /// synced.
     pub async fn assert_namespace(&self, world: &World) {
         let is_kept = |name: &str| [STANDALONE_APP, BASE_APP].contains(&name);
         let is_broken = self.commit_error.as_ref().is_some_and(|(name, _)| is_kept(name));
@@ -252,7 +252,7 @@ impl Users {
         enable_tracing(&format!("a sync by hand of member {name}: {:?}", taken.map(drop)));
     }
 
-    /// Sends a request, such as a pause, to the rollout. The request may be rejected if there is no rollout.
+    /// Sends a request, such as a pause, to the rollout. Without a rollout, the request may be rejected.
     pub async fn request(&self, life: &Life, request: AppSetAction) {
         enable_tracing(&format!("{request:?}"));
         let requester = Requester { name: "ann", reason: "" };
@@ -302,7 +302,7 @@ impl Users {
         }
     }
 
-    /// Writes to an Application in the same way as another program.
+    /// Writes to an Application like another program.
     async fn annotate(&mut self, world: &World) {
         let name = self.random_application();
         let Some(mut object) = world.sim.get(&kind("Application"), "argocd", &name).await.unwrap() else {

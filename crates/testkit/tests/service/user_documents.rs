@@ -1,4 +1,4 @@
-//! Documents that users write: a repository, a project, an ApplicationSet, and Applications outside the
+//! Documents of users: a repository, a project, an ApplicationSet, and Applications outside the
 //! ApplicationSet.
 
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use tidegate_model::argo::API_VERSION;
 pub const APP_NAMESPACE: &str = "shops";
 /// Namespace that the project forbids.
 pub const FORBIDDEN_NAMESPACE: &str = "vault";
-/// Annotation that contains an object's commit.
+/// Annotation for an object's commit.
 pub const COMMIT_ANNOTATION: &str = "test/commit";
-/// Automated Application outside the ApplicationSet. The next constant is the Application that it depends on.
+/// Automated Application outside the ApplicationSet. It depends on the Application in the next constant.
 pub const STANDALONE_APP: &str = "alone";
 pub const BASE_APP: &str = "base";
-/// Application whose operations wait at a gate for some minutes, between their hooks.
+/// Application with operations that wait at a gate for some minutes, between their hooks.
 pub const GATED_APP: &str = "gated";
 /// Application that needs approvals.
 pub const APPROVAL_APP: &str = "guarded";
@@ -32,9 +32,9 @@ pub enum CommitError {
     Deployment,
     /// The manifests can't be parsed.
     Syntax,
-    /// The manifests contain an object in a namespace that the project forbids.
+    /// The manifests contain an object in a forbidden namespace.
     Namespace,
-    /// The manifests contain a kind that the project forbids.
+    /// The manifests contain a forbidden kind.
     Kind,
 }
 
@@ -60,7 +60,7 @@ fn job(name: &str, hook: &str, commit: u64, fails: bool) -> Value {
     job
 }
 
-/// Returns an Application's manifests: a hook, a Deployment with its settings, and a hook that runs once the
+/// Returns an Application's manifests: a hook, a Deployment with its settings, and a hook that runs after the
 /// Deployment is healthy.
 pub fn manifests(name: &str, commit: u64, wrong: Option<CommitError>) -> String {
     let settings = json!({
@@ -180,7 +180,7 @@ pub fn with_policy(mut application: Value, automated: &Value, labels: &Value, ig
 pub struct Fleet {
     /// Members of the ApplicationSet, with their steps.
     pub members: BTreeMap<String, usize>,
-    /// Concurrency limit of each step, in the form in which the user writes it.
+    /// Concurrency limit of each step, as written by the user.
     pub max_update: Vec<Option<Value>>,
     /// Additional rollout settings.
     pub rollout: Option<&'static str>,
@@ -188,7 +188,7 @@ pub struct Fleet {
     pub deletion: &'static str,
 }
 
-/// Step that is deleted first with the order `Custom`, before all other steps.
+/// Step that the order `Custom` deletes before all other steps.
 const FIRST_DELETED_STEP: usize = 1;
 
 impl Fleet {
@@ -225,8 +225,7 @@ impl Fleet {
         set
     }
 
-    /// Returns the members' deletion ranks. Members with a higher rank are deleted first. Empty if there is
-    /// no deletion order.
+    /// Returns the members' deletion ranks. Higher ranks are deleted first. Empty without a deletion order.
     pub fn deletion_ranks(&self) -> BTreeMap<String, usize> {
         let rank = |step: usize| match self.deletion {
             "Reverse" => step,

@@ -38,18 +38,18 @@ use crate::user_documents::{self, APP_NAMESPACE, FORBIDDEN_NAMESPACE};
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(180);
 /// Delay before repeating a failed start.
 const RESTART_DELAY: Duration = Duration::from_secs(5);
-/// Maximum virtual time of a process. A process that exceeds this limit is waiting forever for an operation.
+/// Maximum virtual time of a process. After that, it is waiting forever for an operation.
 const TIMEOUT: Duration = Duration::from_secs(48 * 3600);
-/// Maximum number of messages that all actors may handle at a single moment of virtual time. If an actor woke
-/// itself without a reason, it would handle messages forever, and time would stand still.
+/// Maximum number of messages for all actors at a single moment of virtual time. An actor that woke itself
+/// without a reason would handle messages forever, and time would stand still.
 const MAX_STEPS_PER_MOMENT: u64 = 20_000;
 /// Downtime between two processes.
 const DOWNTIME: Duration = Duration::from_secs(3);
 
-/// Lock that permits only one world at a time, because all worlds in this program share a clock.
+/// Lock for one world at a time, because all worlds in this program share a clock.
 static WORLD_LOCK: Mutex<()> = Mutex::new(());
 
-/// Number of panics. Panics must be counted, because a restarted actor hides them.
+/// Number of panics, counted because a restarted actor hides them.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 static PANIC_HOOK: Once = Once::new();
 
@@ -70,7 +70,7 @@ pub struct World {
     /// File changes of the service, if it manages a folder instead of the cluster.
     pub changes: Option<Arc<Changes>>,
     pub sim: SimCluster,
-    /// True if plans can be stored. In this case, processes also crash at each change to the stored plans.
+    /// True if plans can be stored. Processes then also crash at each change to the stored plans.
     stores_plans: bool,
     pub log: MemoryLog,
     pub faults: Arc<CallFaults>,
@@ -79,7 +79,7 @@ pub struct World {
     _only: MutexGuard<'static, ()>,
 }
 
-/// A running process.
+/// Running process.
 pub struct Life {
     applications: ManagedApplications,
     appsets: AppSetController,
@@ -146,7 +146,7 @@ impl World {
         Self { folder, changes: None, sim, stores_plans: false, log, faults: weather, now, ids, _only: only }
     }
 
-    /// Creates a world whose service manages a folder.
+    /// Creates a world with a service that manages a folder.
     pub fn of_folder() -> Self {
         let world = Self { changes: Some(Arc::default()), ..Self::new(1, 0.0) };
         std::fs::create_dir(world.apps()).unwrap();
@@ -188,7 +188,7 @@ impl World {
     pub fn with_stored_plans(self) -> Self {
         let world = Self { stores_plans: true, ..self };
         let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
-        // Create the state directory's key outside of virtual time.
+        // Create the state directory's key outside virtual time.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         drop(runtime.block_on(StoredPlans::open(&state, &NoNotices, client::is_process_running)).unwrap());
         world
@@ -242,14 +242,14 @@ impl World {
             *self.now.lock().unwrap() = SystemClock.now();
             end
         });
-        // Work on other threads must end before the next process starts.
+        // Work on other threads must finish before the next process starts.
         runtime.shutdown_timeout(Duration::from_secs(60));
         assert_eq!(PANICS.load(Ordering::SeqCst), 0, "an actor has panicked");
         end
     }
 
-    /// Runs processes that crash at these points in turn, and finally one without a crash, until one completes
-    /// the work. Returns the number of crash points in the first process.
+    /// Runs processes that crash at these points in turn, and finally one without a crash, until one
+    /// completes the work. Returns the number of crash points in the first process.
     pub fn run_processes(
         &self,
         crash_at: fn(u64) -> Arc<CrashPoints>,
@@ -268,7 +268,7 @@ impl World {
         first.unwrap_or_default()
     }
 
-    /// Starts a process, and retries a failed start as a supervisor does.
+    /// Starts a process, retrying a failed start like a supervisor.
     async fn start_with_retries(&self, points: &Arc<CrashPoints>) -> Life {
         loop {
             match self.start(points).await {
@@ -327,7 +327,7 @@ impl World {
         Ok((applications, appsets))
     }
 
-    /// Writes a document in the same way as a user.
+    /// Writes a document like a user.
     pub async fn write(&self, value: Value) {
         apply(&self.sim, value).await;
     }
@@ -353,7 +353,7 @@ impl World {
         audit
     }
 
-    /// Waits until there has been no write for the given time. Panics if this takes longer than 12 hours.
+    /// Waits until the given time has passed without a write. Panics if this takes longer than 12 hours.
     pub async fn wait_for_quiet(&self, long: Duration) {
         let mut before = self.writes().len();
         let mut since = SystemClock.now();

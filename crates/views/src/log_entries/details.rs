@@ -1,4 +1,4 @@
-//! Details of recorded events. Their names are stable, and don't change when an internal type is renamed.
+//! Details of recorded events. Their names stay the same when an internal type is renamed.
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::operation::{
@@ -84,7 +84,7 @@ pub fn event_task(event: &OperationEvent) -> Option<TaskId> {
     }
 }
 
-/// Returns the event's additional details. Waves have the numbers that users see.
+/// Returns the event's additional details, with wave numbers as shown to users.
 pub fn event_details(event: &OperationEvent, plan: Option<&Plan>, numbers: &WaveNumbers) -> Value {
     match event {
         OperationEvent::Accepted { request, .. } => request_details(request),
@@ -154,7 +154,7 @@ pub fn event_details(event: &OperationEvent, plan: Option<&Plan>, numbers: &Wave
     }
 }
 
-/// Returns the stored plan that an operation executes.
+/// Returns the details of the stored plan that an operation executes.
 pub fn stored_plan_details(plan: &StoredPlanRef) -> Value {
     json!({"hash": plan.hash, "createdAt": plan.made_at, "approvals": plan.approvals})
 }
@@ -174,7 +174,7 @@ fn claim_details(news: &ClaimEvent) -> Value {
     json!({"change": change, "lease": lease, "epoch": epoch, "holder": holder, "reason": reason})
 }
 
-/// Returns the details of an event about an individual task, in the same way as [`event_details`].
+/// Returns the details of an event about a single task, like [`event_details`].
 fn task_event_details(event: &OperationEvent) -> Value {
     match event {
         OperationEvent::DryRunPassed { message, .. } | OperationEvent::DryRunFailed { message, .. } => {
@@ -295,7 +295,7 @@ mod tests {
         "words".to_owned()
     }
 
-    /// Returns an event of each kind, in both forms if the kind has two.
+    /// Returns an event of each kind, or two if the kind has two forms.
     #[allow(clippy::too_many_lines, reason = "one entry per kind of event")]
     fn all_events() -> Vec<OperationEvent> {
         let (at, task) = (Timestamp::from_millis(1_000), TaskId(0));

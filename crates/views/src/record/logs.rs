@@ -1,5 +1,5 @@
-//! Last output of failed hooks' containers, in each attempt. The operation's status contains only the newest
-//! attempt's output.
+//! Final output from the containers of failed hooks, per attempt. An operation's status contains only the
+//! newest attempt's output.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,8 +18,8 @@ pub struct AttemptLog {
     pub log: HookLogView,
 }
 
-/// Returns all stored output, in order. If a hook's output was read twice in an attempt, returns only the
-/// later output.
+/// Returns all stored output, in order. If a hook's output was read twice in an attempt, only the later
+/// output is included.
 pub fn hook_logs(events: &[OperationEvent]) -> Vec<AttemptLog> {
     let (mut all, mut attempt, mut plan): (Vec<AttemptLog>, u32, Option<&Plan>) = (Vec::new(), 1, None);
     for event in events {

@@ -39,7 +39,7 @@ impl Markup {
         Self::element(name, &[], [Self::text(text)])
     }
 
-    /// Creates a text element that has a class.
+    /// Creates a text element with a class.
     pub fn text_element_with_class(name: &'static str, class: &str, text: &str) -> Self {
         Self::element(name, &[("class", class)], [Self::text(text)])
     }

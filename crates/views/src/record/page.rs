@@ -1,4 +1,5 @@
-//! The record's HTML page. All sections follow one another, so that nothing must be expanded before printing.
+//! HTML page of an operation's record. All sections follow one another, so nothing must be expanded before
+//! printing.
 
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ use super::timeline::{Line, OperationTimeline, Span, Tone};
 use super::timeline_chart::{self, Level};
 use crate::log_entries;
 
-/// Explanation to show if only the operation's summary remains.
+/// Note for a page with only the operation's summary.
 const COMPACTED_NOTE: &str = "The details were compacted. The newest operations of an application keep their details: `tidegate serve \
                          --history` sets their number [default: 10].";
-/// Waits shorter than this duration are omitted from the list of reasons if they have no reason.
+/// Minimum duration of a wait that is listed without a reason.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const STYLE: &str = include_str!("style.css");
 
-/// Returns the page.
+/// Renders the page.
 pub fn render_page(record: &Record) -> String {
     let operation = &record.details.operation;
     let story = OperationTimeline::from_events(&record.events);
@@ -55,8 +56,8 @@ pub(crate) fn render_html(name: &str, parts: impl IntoIterator<Item = Markup>) -
     );
     let name = Markup::text_element("title", name);
     let body = Markup::element("body", &[], [Markup::element("main", &[], parts)]);
-    // The built-in style sheet isn't escaped, because the security policy allows only the exact content with
-    // its digest.
+    // The built-in style sheet isn't escaped, because the security policy allows only content with its
+    // digest.
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\
@@ -95,7 +96,7 @@ fn render_lead(record: &Record) -> Markup {
     )
 }
 
-/// Renders a list of terms and their values. Omits empty values.
+/// Renders a list of terms and their values, omitting empty values.
 pub(crate) fn render_terms_list(terms: impl IntoIterator<Item = (&'static str, String)>) -> Markup {
     let present = terms.into_iter().filter(|(_, text)| !text.is_empty());
     Markup::element(
@@ -175,7 +176,7 @@ fn format_options(request: &SyncRequest) -> String {
     text.join(", ")
 }
 
-/// Renders a table that has a heading for each column.
+/// Renders a table with a heading for each column.
 pub(crate) fn render_table<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = Markup>,
@@ -257,8 +258,8 @@ fn render_timeline(story: &OperationTimeline, until: Timestamp) -> Markup {
     ])
 }
 
-/// Renders each wait with its duration and reason, and other spans that have a reason. Omits short waits
-/// without a reason.
+/// Renders each wait with its duration and reason, and other spans with a reason. Omits short waits without a
+/// reason.
 fn render_reasons(line: &Line, until: Timestamp) -> Vec<Markup> {
     let took = |span: &Span| span.to.unwrap_or(until).since(span.from);
     let is_visible = |span: &&Span| {
@@ -309,7 +310,7 @@ fn format_state(one: &ResourceResult) -> String {
     }
 }
 
-/// Formats the number of a wave's tasks that have finished, and the number that were skipped.
+/// Formats the numbers of a wave's finished and skipped tasks.
 fn format_done(wave: &WaveView) -> String {
     let done = format!("{} of {}", wave.done, wave.tasks);
     if wave.skipped > 0 { format!("{done}, {} skipped", wave.skipped) } else { done }
@@ -325,7 +326,7 @@ fn render_results(operation: &OperationView) -> Markup {
         let has_passed = |wave: &&WaveView| {
             (wave.phase, wave.wave) == (one.sync_phase, one.wave) && wave.state == "Passed"
         };
-        // In the last wave, no event reports that an object has finished, so use the state of the wave.
+        // In the last wave, no event reports that an object has finished, so use the wave's state.
         let shown = match one.hook_phase {
             Some(OperationPhase::Running) if operation.waves.iter().any(|wave| has_passed(&wave)) => {
                 OperationPhase::Succeeded.to_string()
@@ -410,7 +411,7 @@ fn render_log(record: &Record) -> Markup {
     ])
 }
 
-/// Renders the footer, which contains the page's author and time.
+/// Renders the footer with the page's author and time.
 pub(crate) fn render_footer(at: Timestamp) -> Markup {
     let text = format!(
         "Written by tidegate {} at {at}. Times are in UTC; values of Secrets are masked.",

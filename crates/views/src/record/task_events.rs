@@ -6,7 +6,7 @@ use tidegate_model::{Health, HealthStatus, OperationPhase, Override, TaskId};
 use super::timeline::{Line, OperationTimeline, Tone};
 use super::timeline_events::{tone_of, with_reason};
 
-/// Reason to show while a requested deletion is in progress.
+/// Reason shown while a requested deletion is in progress.
 const DELETION_REASON: &str = "waits for the deletion to finish";
 
 impl OperationTimeline {
@@ -91,7 +91,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Applies a user's decision. A retry continues the object's timeline. Any other decision ends it.
+    /// Applies a user's decision. A retry continues the object's timeline, and any other decision ends it.
     fn apply_override(&mut self, task: TaskId, what: Override, text: &str) {
         if what.counts_as_done() && self.object_line(task).is_some_and(|line| line.spans.is_empty()) {
             self.set_object_state(task, (what.past_participle(), Tone::Dull, text), true);
@@ -125,8 +125,8 @@ impl OperationTimeline {
         };
         let reason = match (fresh, text) {
             (true, message) => message.to_owned(),
-            (false, "") => format!("{status} (possibly of an older spec)"),
-            (false, message) => format!("{message} (possibly of an older spec)"),
+            (false, "") => format!("{status} (may reflect an older spec)"),
+            (false, message) => format!("{message} (may reflect an older spec)"),
         };
         let tone = match health.status {
             HealthStatus::Healthy => Tone::Good,
@@ -161,7 +161,7 @@ impl OperationTimeline {
             line.begin_span(span);
         }
         line.end_span(at);
-        // The end of a wait is only a momentary event, so add the message to the wait, which has a duration.
+        // The end of a wait is momentary, so add the message to the wait itself, which has a duration.
         let is_good = tone != Tone::Bad;
         if let Some(last) = line.spans.last_mut().filter(|last| is_good && last.reason.is_empty()) {
             message.clone_into(&mut last.reason);

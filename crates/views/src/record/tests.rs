@@ -1,4 +1,4 @@
-//! The record shows all that happened, and escapes all text.
+//! The record shows everything that happened, and escapes all text.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::sync::Arc;
@@ -74,8 +74,8 @@ fn stage_event(index: u32, step: WaveStep, seconds: i64) -> OperationEvent {
     OperationEvent::StageChanged { to: Stage::Wave { index, step }, at: at(seconds) }
 }
 
-/// Returns the events of a wave that has a gate. The wave's object fails in the first attempt and succeeds in
-/// the second.
+/// Returns the events of a wave with a gate. The wave's object fails in the first attempt and succeeds in the
+/// second.
 fn sample_events(word: &str) -> Vec<OperationEvent> {
     let mut plan = Plan::default();
     let hook = Hook { delete_policies: Vec::new(), timeout: None, runner: Some(word.to_owned()) };
@@ -257,8 +257,8 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     assert_eq!(labels, ["PreSync, wave 0", "Sync, wave 1"]);
     let [first, second] = &story.waves[..] else { panic!("{labels:?}") };
 
-    // The first wave worked from 1 s to 2 s, and then waited for its Job until 12 s. The Job's own line
-    // covers the time from its creation to its end.
+    // The first wave worked from 1 s to 2 s, then waited for its Job until 12 s. The Job's own line runs from
+    // its creation to its end.
     assert_eq!(
         (first.line.duration(story.latest_time), first.line.wait_duration(story.latest_time)),
         (Duration::from_secs(11), Duration::from_secs(10))
@@ -285,7 +285,7 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     assert_eq!(spans, [("Applied", Tone::Wait, 7), ("Degraded", Tone::Bad, 10), ("Applied", Tone::Wait, 4)]);
     assert_eq!(api.spans[0].reason, "office-hours; waits for the hook to finish");
 
-    // The outcome, rather than the last span, is shown as the state.
+    // The state is the outcome, not the last span.
     assert_eq!(
         [first.line.state(), second.line.state(), story.operation.state(), api.state()],
         ["Passed", "Passed", "Succeeded", "Succeeded"]
@@ -381,7 +381,7 @@ fn a_timeline_of_compacted_events_shows_what_is_known() {
     }
 }
 
-/// Returns the name and the attribute names of each tag on a page.
+/// Returns the name and attribute names of each tag on a page.
 fn parse_tags(page: &str) -> Vec<(String, Vec<String>)> {
     let mut tags = Vec::new();
     // The built-in style sheet doesn't contain `<`.

@@ -1,5 +1,5 @@
-//! Timelines of an operation, its waves and their objects. They show periods of work, waits, and the reasons
-//! for waiting.
+//! Timelines of an operation, its waves and their objects: periods of work, waits, and the reasons for
+//! waiting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::{ObjectKey, Phase, Plan, Task, TaskId, Timestamp};
 
-/// Waits that every object goes through when it is applied or deleted.
+/// Waits that every applied or deleted object goes through.
 const USUAL_WAITS: [&str; 4] = ["Applied", "Running", "Progressing", "Deleting"];
 
 /// Color class of a span.
@@ -39,7 +39,7 @@ impl Tone {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub from: Timestamp,
-    /// End time. `None` if the state hasn't ended.
+    /// End time. `None` while the state lasts.
     pub to: Option<Timestamp>,
     pub state: String,
     pub tone: Tone,
@@ -57,7 +57,7 @@ pub struct Mark {
     pub tone: Tone,
 }
 
-/// A line in the timeline, which consists of consecutive spans and momentary events.
+/// A line in the timeline: consecutive spans and momentary events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     pub label: String,
@@ -73,7 +73,7 @@ impl Line {
         Self { label: label.into(), ..Self::default() }
     }
 
-    /// Returns the span that hasn't ended, if any.
+    /// Returns the open span, if any.
     pub fn open_span(&mut self) -> Option<&mut Span> {
         self.spans.last_mut().filter(|span| span.to.is_none())
     }
@@ -113,7 +113,7 @@ impl Line {
         self.spans.last().map(|span| span.state.as_str()).unwrap_or_default()
     }
 
-    /// Describes the condition that the object waits for after it has been applied.
+    /// Describes the condition that the object waits for once applied.
     pub fn awaited_condition(&self) -> &'static str {
         if self.is_hook { "waits for the hook to finish" } else { "waits for the object to become healthy" }
     }
@@ -147,7 +147,7 @@ impl WaveTimeline {
         Self { phase, line, objects: Vec::new(), gates: Vec::new(), number, object_indices: BTreeMap::new() }
     }
 
-    /// Returns the index of the line for a task's object. Creates the line if it doesn't exist.
+    /// Returns the index of the line for a task's object, creating the line if necessary.
     fn object_index(&mut self, task: &Task) -> usize {
         let Self { objects, object_indices, .. } = self;
         *object_indices.entry(task.key()).or_insert_with(|| {
@@ -165,7 +165,7 @@ impl WaveTimeline {
 #[derive(Clone, Debug)]
 pub struct OperationTimeline {
     pub operation: Line,
-    /// Waves in plan order. Waves of earlier plans come first.
+    /// Waves in plan order, with those of earlier plans first.
     pub waves: Vec<WaveTimeline>,
     /// Time of the latest event.
     pub latest_time: Timestamp,
@@ -173,11 +173,11 @@ pub struct OperationTimeline {
     /// True if the operation deletes the Application.
     pub(super) is_deletion: bool,
     pub(super) attempt: u32,
-    /// Reason why the newest attempt failed.
+    /// Reason for the newest attempt's failure.
     pub(super) failure: String,
-    /// State that the operation had before it was paused.
+    /// State of the operation before it was paused.
     pub(super) state_before_pause: Option<(String, Tone, String)>,
-    /// The running wave.
+    /// Index of the running wave.
     pub(super) current_wave: Option<usize>,
     /// Indices of the newest plan's waves and tasks.
     wave_indices: Vec<usize>,
@@ -231,7 +231,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Sets the running wave to the wave with the given index in the newest plan.
+    /// Sets the running wave, given its index in the newest plan.
     pub(super) fn enter_wave(&mut self, index: Option<u32>) {
         self.current_wave = index.and_then(|index| self.wave_indices.get(TaskId(index).index()).copied());
     }

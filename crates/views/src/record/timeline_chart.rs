@@ -1,4 +1,4 @@
-//! Timeline drawn to scale. The operation, each wave and each object have their own line.
+//! Timeline drawn to scale, with a line for the operation, each wave and each object.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use super::markup::{Attribute, Markup};
 use super::timeline::{Line, OperationTimeline, Span, Tone};
 
 const WIDTH: u64 = 1080;
-/// Horizontal position where the spans start, to the right of the names.
+/// Left edge of the spans, to the right of the names.
 const SPANS_X: u64 = 320;
 const SPANS_WIDTH: u64 = WIDTH - SPANS_X - 12;
 const LINE_HEIGHT: u64 = 22;
 const HEADER_HEIGHT: u64 = 28;
-/// Maximum number of objects to draw. Objects with failures or unusual waits come first, then the slowest.
+/// Maximum number of objects to draw: those with failures or unusual waits first, then the slowest.
 const OBJECTS_MAX: usize = 150;
 /// Maximum number of characters in a name.
 const NAME_CHARS: usize = 46;
@@ -95,7 +95,7 @@ fn count(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Returns an element whose attributes are numbers.
+/// Returns an element with numeric attributes.
 fn numeric_element(
     name: &'static str,
     class: &str,
@@ -112,7 +112,7 @@ fn numeric_element(
 
 fn draw_grid(scale: &Scale, height: u64) -> Markup {
     let is_wide = |step: &u64| step.saturating_mul(SPANS_WIDTH) / scale.length_millis >= GRID_SPACING_MIN;
-    // For a timeline that spans months, draw as many grid lines as fit.
+    // For a timeline of several months, draw as many grid lines as fit.
     let step = GRID_INTERVALS
         .into_iter()
         .find(is_wide)

@@ -5,9 +5,9 @@ use tidegate_model::{OperationOutcome, OperationPhase, Requester};
 
 use super::timeline::{OperationTimeline, Tone};
 
-/// State of an operation that is waiting because another operation holds the claim.
+/// State of an operation while another one holds the claim.
 const CLAIM_WAIT: &str = "Waiting for the claim";
-/// Maximum number of objects to list when describing what a wave is waiting for.
+/// Maximum number of objects to name in the description of a wave's wait.
 const NAMED_OBJECTS_MAX: usize = 3;
 
 impl OperationTimeline {
@@ -192,7 +192,7 @@ impl OperationTimeline {
             let place = match (open.state.as_str(), is_hook) {
                 ("Deleting", _) => 2,
                 (_, true) => 1,
-                // In a plan with only one wave, the operation's own line shows only waits for hooks.
+                // With only one wave, the operation's own line shows only waits for hooks.
                 (_, false) if has_waves => 0,
                 (_, false) => continue,
             };

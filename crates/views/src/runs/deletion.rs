@@ -13,8 +13,8 @@ pub(super) fn documents(first: u64, events: &[Event], order: &Order) -> Vec<RunE
     (first..).zip(events).map(|(sequence, event)| describe_event(event, order).build(sequence)).collect()
 }
 
-/// Returns a step's name, such as `step 2 (env in (qa))`, or a description of the Applications that no step
-/// selects.
+/// Returns a step's name, such as `step 2 (env in (qa))`, or a description of the Applications outside all
+/// steps.
 fn step_name(order: &Order, step: u32) -> String {
     let text = order.describe_selector(step);
     match order.step_number(step) {
@@ -77,7 +77,7 @@ fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
     }
 }
 
-/// Describes an event of a single Application, in the same way as [`describe_event`].
+/// Describes an event of a single Application, like [`describe_event`].
 fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
     match event {
         Event::DeletionScheduled { member, at } => {
@@ -140,7 +140,7 @@ fn member_details(listed: &MemberRecord, order: &Order) -> Value {
 pub(super) fn collect_waits(events: &[Event]) -> Vec<WaitSpan> {
     const PAUSED_KEY: &str = "paused";
     let mut course = WaitTracker::default();
-    // An observation without a time is later than all events that were recorded before it.
+    // An observation without a time is later than all events recorded before it.
     let mut now = Timestamp::default();
     for event in events {
         now = event_time(event).unwrap_or(now);
@@ -181,7 +181,7 @@ fn event_time(event: &Event) -> Option<Timestamp> {
         | Event::Paused(said)
         | Event::Resumed(said)
         | Event::TerminateRequested(said) => Some(said.at),
-        // An approval is made before the deletions that it allows, so its time isn't used.
+        // An approval precedes the deletions that it allows, so its time isn't used.
         Event::CallFailed { .. } | Event::Approved(_) => None,
     }
 }

@@ -1,6 +1,6 @@
-//! The last operation of each Application in a rollout, and its outcome. The rollout's state discards
-//! operations that were stopped, and operations for Applications that were skipped or retried, because they
-//! don't affect later steps. The record keeps all operations.
+//! Last operation of each Application in a rollout, with its outcome. The rollout's state discards stopped
+//! operations and those of skipped or retried Applications, because they don't affect later steps. The record
+//! keeps all of them.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,12 @@ use tidegate_model::{OperationId, OperationPhase};
 
 use super::run_events::with_reason;
 
-/// An Application's last operation according to the events.
+/// Last operation of an Application, according to the events.
 struct LastOperation {
     operation: OperationId,
     /// True if the events show that the operation has started.
     has_started: bool,
-    /// Outcome. `None` for an operation that was stopped, because only the operation's own log contains its
-    /// outcome.
+    /// Outcome. `None` for a stopped operation, because only the operation's own log contains its outcome.
     outcome: Option<(OperationPhase, String)>,
 }
 
@@ -25,10 +24,10 @@ impl LastOperation {
         Self { operation, has_started: outcome.is_some(), outcome }
     }
 
-    /// Describes the operation, such as `its last operation ended, Failed: Operation terminated`.
+    /// Describes the operation, such as `its last operation ended (Failed): Operation terminated`.
     fn describe(&self, end_of: impl Fn(OperationId) -> Option<(OperationPhase, String)>) -> String {
         match self.outcome.clone().or_else(|| end_of(self.operation)) {
-            Some((phase, message)) => with_reason(&format!("its last operation ended, {phase}"), &message),
+            Some((phase, message)) => with_reason(&format!("its last operation ended ({phase})"), &message),
             None if self.has_started => "its last operation was stopped".to_owned(),
             None => "its last operation was stopped or never started".to_owned(),
         }
@@ -60,7 +59,7 @@ fn find_last_operations(events: &[Event]) -> BTreeMap<&str, LastOperation> {
             Event::OperationAssigned { member, operation } => {
                 operations.insert(member.as_str(), LastOperation::new(*operation, None));
             }
-            // An adopted operation has succeeded, regardless of who started it.
+            // An adopted operation has succeeded, no matter who started it.
             Event::OperationAdopted { member, operation, .. } => {
                 operations.insert(member, LastOperation::new(*operation, Some(OperationPhase::Succeeded)));
             }
@@ -80,8 +79,7 @@ fn find_last_operations(events: &[Event]) -> BTreeMap<&str, LastOperation> {
     operations
 }
 
-/// Records that an Application has joined the rollout. An Application that leaves and joins again is treated
-/// as new.
+/// Records that an Application has joined the rollout. One that leaves and joins again counts as new.
 fn add_member<'a>(operations: &mut BTreeMap<&'a str, LastOperation>, member: &'a MemberRecord) {
     match member.done_by {
         Some(operation) => {

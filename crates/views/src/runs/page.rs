@@ -1,4 +1,4 @@
-//! The record's HTML page. All sections follow one another, so that nothing must be expanded before printing.
+//! HTML page of a run's record. All sections follow one another, so nothing must be expanded before printing.
 
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
 use tidegate_lifecycle::teardown::{ApprovalView, OrderKind, TeardownView};
@@ -10,11 +10,10 @@ use crate::record::page::{
     render_footer, render_html, render_row, render_section, render_table, render_terms_list,
 };
 
-/// Explanation to show if only the run's summary remains.
+/// Note for a page with only the run's summary.
 const COMPACTED_NOTE: &str = "The details were compacted. The newest rollouts and the newest deletions of an ApplicationSet keep their details: \
                          `tidegate serve --history` sets their number [default: 10].";
 
-/// Returns the page.
 pub(super) fn render_page(run: &RunWithEvents, at: Timestamp) -> String {
     let RunWithEvents { run: document, facts: events } = run;
     let line = &document.line;
@@ -139,7 +138,7 @@ fn render_rollout(rollout: &RolloutView) -> Markup {
     ])
 }
 
-/// Step number for Applications that no step selects, as in Argo CD.
+/// Step number of Applications outside all steps, as in Argo CD.
 pub const NO_STEP: &str = "-1";
 
 /// Status of an Application that has left the ApplicationSet.

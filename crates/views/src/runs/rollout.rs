@@ -86,7 +86,7 @@ fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
     }
 }
 
-/// Describes an event of a single Application, in the same way as [`describe_event`].
+/// Describes an event of a single Application, like [`describe_event`].
 fn describe_member_event(event: &Event) -> RunEventBuilder {
     match event {
         Event::Promoted { member, at } => {
@@ -118,7 +118,7 @@ fn describe_member_event(event: &Event) -> RunEventBuilder {
         Event::OperationEnded { member, phase, message, at } => RunEventBuilder::for_application(
             "operation-ended",
             member,
-            with_reason(&format!("its operation ended, {phase}"), message),
+            with_reason(&format!("its operation ended ({phase})"), message),
         )
         .at(*at)
         .details(json!({"phase": phase, "message": message})),
@@ -263,12 +263,12 @@ struct WaitCollector<'a> {
     waits: WaitTracker,
     steps: &'a [Step],
     steps_by_application: BTreeMap<&'a str, u32>,
-    /// Closed gates of the step that is on hold, each with the reason.
+    /// Closed gates of the step on hold, each with the reason.
     closed_gates: Vec<(&'a str, String)>,
-    /// Step that is on hold.
+    /// Step on hold.
     held_step: Option<u32>,
     approvals: BTreeMap<u32, String>,
-    /// Applications that a sync window or a missing approval blocks.
+    /// Applications blocked by a sync window or a missing approval.
     blocked_applications: BTreeSet<&'a str>,
 }
 

@@ -34,7 +34,7 @@ pub struct RunEvent {
     pub details: Value,
 }
 
-/// Builder for an event whose sequence number hasn't been set yet.
+/// Builder for an event without a sequence number.
 pub(super) struct RunEventBuilder {
     event: RunEvent,
 }
@@ -77,8 +77,8 @@ impl RunEventBuilder {
         self
     }
 
-    /// Describes the start of a run. `by` contains the requester and the reason, which the log stores as a
-    /// single string.
+    /// Describes the start of a run. `by` is the requester and the reason, which the log stores as one
+    /// string.
     pub fn for_start(by: &str, what: &str) -> Self {
         let requester = Requester::parse(by);
         let by = Some(requester.name.to_owned()).filter(|by| !by.is_empty());
@@ -119,7 +119,7 @@ pub(super) fn step_number(step: u32) -> u32 {
 }
 
 /// Returns the number of the step that an Application is assigned to. Ignores other steps that also select
-/// the Application.
+/// it.
 pub(super) fn assigned_step(place: &Assignment) -> Option<u32> {
     place.step.map(step_number)
 }

@@ -1,4 +1,4 @@
-//! The record shows all decisions of users, and escapes all text.
+//! The record shows all decisions by users, and escapes all text.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ fn started_event(word: &str) -> Event {
     }
 }
 
-/// Returns the events of one Application that is promoted and whose operation finishes.
+/// Returns the events of a promoted Application with a finished operation.
 fn synced_events(member: &str, seconds: i64, phase: OperationPhase, message: &str) -> Vec<Event> {
     let member = || member.to_owned();
     vec![
@@ -141,8 +141,8 @@ fn sample_run(word: &str) -> RunWithEvents {
     RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), |_| None)
 }
 
-/// Returns an Application's message and operation ID, if any, from the record. The Application's operation
-/// was running when it was stopped. `log` is the operation's outcome in the list of operations.
+/// Returns an Application's message and operation ID, if any, from the record. The operation was running when
+/// it was stopped. `log` is its outcome in the list of operations.
 fn record_of_stopped_operation(
     then: impl IntoIterator<Item = Event>,
     log: Option<(OperationPhase, &str)>,
@@ -176,7 +176,7 @@ fn a_stopped_operation_is_named_with_its_outcome() {
     let member = || "dev".to_owned();
     let started = || Event::OperationStarted { member: member(), at: at(3) };
     let terminated = (OperationPhase::Failed, "Operation terminated (retried 4 times).");
-    let over = "its last operation ended, Failed: Operation terminated (retried 4 times).";
+    let over = "its last operation ended (Failed): Operation terminated (retried 4 times).";
 
     // The operation was stopped together with the rollout.
     let stages = || {
@@ -232,7 +232,7 @@ fn a_stopped_operation_is_named_with_its_outcome() {
         },
         Event::Skipped { member: member(), said: attribution("ann", "moved", 10) },
     ];
-    let own = "skipped by ann (moved); its last operation ended, Error: it broke";
+    let own = "skipped by ann (moved); its last operation ended (Error): it broke";
     assert_eq!(record_of_stopped_operation(failed, Some(terminated)), (Some(id()), own.to_owned()));
 }
 
@@ -272,7 +272,7 @@ fn waits_have_their_start_and_end_times() {
         ("Application prod", "failed and needs manual action: prod", at(77), Some(at(90))),
     ];
     assert_eq!(documents, expected);
-    // A wait that hasn't ended has no end time, but shows why the gate is closed.
+    // An open wait has no end time, but shows why the gate is closed.
     let so_far = sample_events("prod");
     let upto = so_far.iter().position(|event| matches!(event, Event::Paused(_))).unwrap();
     let waits = rollout::collect_waits(&so_far[..=upto]);

@@ -19,7 +19,7 @@ pub struct WaitSpan {
     pub until: Option<Timestamp>,
 }
 
-/// All waits so far. There is at most one open wait per key.
+/// All waits so far, with at most one open wait per key.
 #[derive(Default)]
 pub(super) struct WaitTracker {
     spans: Vec<(String, WaitSpan)>,

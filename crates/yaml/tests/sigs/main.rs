@@ -22,7 +22,7 @@ use tidegate_yaml::{Limits, parse_value};
 
 const CASES: u64 = 20_000;
 
-/// Scalars whose values are surprising, and parts of such scalars.
+/// Scalars with surprising values, and parts of such scalars.
 const SCALARS: [&str; 72] = [
     "0755",
     "0o755",

@@ -10,12 +10,12 @@ use tidegate_model::OperationId;
 use super::ActorState;
 use crate::member_status::member_key;
 
-/// Maximum number of operations whose status is queried.
+/// Maximum number of operations to query.
 const QUERIES_MAX: usize = 20;
 
 impl ActorState {
-    /// Adds details to each member whose operation is being retried: the failure, the attempt number, and
-    /// when the next attempt starts.
+    /// Adds the failure, the attempt number and the time of the next attempt to each member with an operation
+    /// that is being retried.
     pub(super) async fn add_attempts(&self, view: Option<&mut RolloutView>, explanation: &mut Explanation) {
         let Some(view) = view else { return };
         let retried = view.members.iter_mut().filter_map(|one| {
@@ -35,7 +35,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the running operation of a member and its maximum number of retries, if the operation is being
+    /// Returns a member's running operation and its maximum number of retries, if the operation is being
     /// retried or its first attempt failed.
     fn retried_operation(&self, one: &MemberView) -> Option<(OperationId, Option<i64>)> {
         let is_at_work = one.status == MemberStatus::Progressing && one.outcome.is_none();

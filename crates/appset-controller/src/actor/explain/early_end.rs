@@ -1,5 +1,5 @@
-//! Explains a rollout or ordered deletion that was terminated early: who did so, what remains to be done, and
-//! how to continue.
+//! Explains a rollout or ordered deletion that was terminated early: who terminated it, what remains, and how
+//! to continue.
 
 use tidegate_applicationset::ownership::{Owner, owner_of};
 use tidegate_applicationset::rollout::qualified_name;
@@ -32,7 +32,7 @@ impl ActorState {
         own.filter(|one| self.was_skipped(&one.metadata.name, &one.metadata.uid))
     }
 
-    /// Explains why an ApplicationSet still exists although its ordered deletion was ended early.
+    /// Explains why an ApplicationSet still exists after an incomplete ordered deletion.
     pub(in crate::actor) fn describe_incomplete_deletion(&self) -> Option<String> {
         let outcome = self.own_teardown().filter(|_| self.is_deletion_incomplete())?.outcome.as_ref()?;
         Some(format!(
@@ -42,7 +42,7 @@ impl ActorState {
         ))
     }
 
-    /// Adds the Applications that remain after an ordered deletion was ended early, and how to restart it.
+    /// Adds the Applications that remain after an incomplete ordered deletion, and how to restart it.
     pub(super) fn add_remaining_applications(&self, state: &State, explanation: &mut Explanation) {
         let Some(teardown) = state.teardown().filter(|_| state.is_finished()) else { return };
         explanation.position = format!("the ordered deletion has ended ({})", explanation.position);

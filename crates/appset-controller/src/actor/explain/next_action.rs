@@ -1,4 +1,4 @@
-//! Next action for an ApplicationSet if neither a rollout nor a deletion determines it.
+//! Next action for an ApplicationSet, unless a rollout or deletion determines it.
 
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_lifecycle::NextAction;
@@ -14,11 +14,11 @@ pub(super) struct Position<'a> {
     pub appset: &'a str,
     /// Deletions that are waiting for approval.
     pub held: Option<&'a HeldDeletions>,
-    /// True if the ApplicationSet is invalid, or if its Applications couldn't be generated.
+    /// True if the ApplicationSet is invalid, or its Applications couldn't be generated.
     pub is_invalid: bool,
     /// State of the rollout or deletion.
     pub run: Option<&'a Explanation>,
-    /// Number of Applications that are left unchanged.
+    /// Number of unchanged Applications.
     pub refused: usize,
 }
 
@@ -59,7 +59,7 @@ fn next_action(position: Position<'_>) -> NextAction {
         (None, Some(run)) => run.action.clone(),
         (None, None) if refused > 0 => NextAction::run(
             format!("tidegate appset status {set}"),
-            "lists the Applications that are not applied, with the reasons",
+            "lists the Applications that are left unchanged, with the reasons",
         ),
         (None, None) => NextAction::nothing("changes are applied when its generators detect them"),
     }
@@ -90,7 +90,7 @@ mod tests {
             (Position { run: Some(&run), ..none }, "`tidegate appset resume fleet` continues the rollout"),
             (
                 Position { refused: 2, ..none },
-                "`tidegate appset status fleet` lists the Applications that are not applied, with the reasons",
+                "`tidegate appset status fleet` lists the Applications that are left unchanged, with the reasons",
             ),
             (none, "nothing to do; changes are applied when its generators detect them"),
         ] {

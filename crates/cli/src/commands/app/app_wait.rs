@@ -29,20 +29,20 @@ use crate::signals::Signals;
 
 use self::reasons::{Goal, ReasonPrinter};
 
-/// Time limit for a service to start before a wait begins.
+/// Time limit for the start of a service before a wait.
 const SERVICE_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the comparison after an operation, since comparisons can be slow.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An operation that was requested for an application.
+/// An operation requested for an application.
 pub(super) struct AwaitedOperation {
-    /// Name of the application as the user wrote it.
+    /// Name of the application as typed by the user.
     name: String,
     key: AppKey,
     pending_request: PendingRequest,
-    /// The time when the operation was first seen finished while the application hadn't been compared yet.
+    /// Time when the operation was first seen finished, but without a comparison of the application.
     ended_at: Cell<Option<Instant>>,
-    /// Reason for waiting that was printed last.
+    /// Last printed reason for waiting.
     printed_reason: RefCell<String>,
 }
 
@@ -61,7 +61,7 @@ impl AwaitedOperation {
 
     /// Returns true if there is nothing left to wait for.
     fn is_over(&self, transport: &Transport, application: &Application, printer: &Printer) -> bool {
-        // The reason for waiting is printed only once per plan.
+        // Print the reason for waiting only once per plan.
         if let Some(text) =
             approval_condition_message(application).filter(|text| *self.printed_reason.borrow() != *text)
         {
@@ -153,7 +153,7 @@ async fn print_wait_command(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows the applications: one after another as text, otherwise as a single resource or a list.
+/// Shows the applications: as text one after another, otherwise as a single resource or a list.
 fn show_each(
     found: &[impl Borrow<Application> + Serialize],
     output: Format,
@@ -175,7 +175,7 @@ fn show_each(
     }
 }
 
-/// Shows the result of a requested operation whose application has moved on to a newer one.
+/// Shows the result of a requested operation after the application has moved on to a newer one.
 async fn show_ended_operation(
     transport: &Transport,
     operation: OperationId,
@@ -197,7 +197,7 @@ async fn show_ended_operation(
 }
 
 /// Returns true if no operation is running and the application has been compared since the last one. A failed
-/// operation doesn't need a comparison, because the problem behind the failure may block that too.
+/// operation doesn't need a comparison, because the cause of the failure may block that, too.
 fn is_over(application: &Application) -> bool {
     let status = &application.status;
     let is_left_alone = refresh::is_skipped(application);
@@ -211,7 +211,7 @@ fn is_over(application: &Application) -> bool {
     application.operation.is_none() && status.operation_state.as_ref().is_none_or(is_seen)
 }
 
-/// Like [`is_over`], but with a time limit for the comparison, counted from when the operation is first seen
+/// Like [`is_over`], but with a time limit for the comparison, starting when the operation is first seen
 /// finished.
 fn is_over_within_timeout(since: &Cell<Option<Instant>>) -> impl Fn(&Application) -> bool {
     move |application| {
@@ -249,7 +249,7 @@ pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Comman
     Ok(ended)
 }
 
-/// Maximum time to wait for the first observation if the timeout is shorter.
+/// Maximum time to wait for the first observation after a shorter timeout.
 const FIRST_OBSERVATION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns after the timeout, but not before the first observation.
@@ -262,7 +262,7 @@ async fn wait_for_timeout(timeout: Option<Duration>, observed: &Notify) {
 pub(super) enum GoalResult {
     /// All applications meet the goal.
     Met(Vec<Application>),
-    /// The timeout expired, or the user interrupted the wait; the reason was already printed. Contains the
+    /// The timeout expired, or the user interrupted the wait. The reason was printed. Contains the
     /// applications that hadn't met the goal when last observed.
     Unmet(Vec<Application>),
 }
@@ -346,7 +346,7 @@ async fn wait_for_service(client: &ServiceClient, printer: &Printer) -> Result<(
         }
         Ok(())
     };
-    // If there is still no service, the next request reports the problem.
+    // Without a service, the next request reports the problem.
     tokio::time::timeout(SERVICE_START_TIMEOUT, started).await.unwrap_or(Ok(()))
 }
 

@@ -20,9 +20,9 @@ use crate::exit::CommandOutcome;
 use crate::output::{FILE_REMOVAL_WARNING, Printer, Style, Text, format_count, one_line};
 use crate::signals::Signals;
 
-/// Start of an operation's message while it waits for a user to confirm its deletions.
+/// Prefix of an operation's message while its deletions wait for confirmation.
 const UNCONFIRMED_PREFIX: &str = "waiting for pruning confirmation";
-/// Introduces the retained objects in a deletion's message.
+/// Separator before the retained objects in a deletion's message.
 const KEPT_PREFIX: &str = "; left in place: ";
 
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -69,7 +69,7 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutco
     Ok(CommandOutcome::worst(ended))
 }
 
-/// Prints the effects of deleting an application.
+/// Prints the effects of an application's deletion.
 async fn print_preview(
     name: &str,
     known: &ReportedApplication,
@@ -96,8 +96,8 @@ async fn print_preview(
     Ok(())
 }
 
-/// Describes the effects as far as the application's status shows them. The service that manages the
-/// application may know more, such as the retained objects.
+/// Describes the effects that the application's status shows. The service may know more, such as the retained
+/// objects.
 fn describe_from_status(application: &Application, cascade: Cascade) -> Vec<String> {
     let known = match cascade {
         Cascade::Orphan => Default::default(),
@@ -114,7 +114,7 @@ fn describe_from_status(application: &Application, cascade: Cascade) -> Vec<Stri
     std::iter::once(first).chain(each).collect()
 }
 
-/// Returns the objects to delete, in order, then those to retain, with the reasons.
+/// Returns the objects to delete, in order, and the objects to retain, with the reasons.
 fn describe_plan(plan: &DeletionPlan) -> Vec<String> {
     let count = |steps: &[&DeletionStep]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
     let (hooks, goes): (Vec<&DeletionStep>, Vec<&DeletionStep>) = plan.steps.iter().partition(|one| one.hook);
@@ -167,8 +167,8 @@ async fn wait_until_gone(
         let mut observation = transport.watch(&names, printer);
         loop {
             let found = observation.observe().await?;
-            // An Application that was deleted and recreated has a different UID. In a folder, Applications
-            // have no UID; there, one that isn't being deleted must be new.
+            // A recreated Application has a different UID. Applications in a folder have no UID, so one that
+            // isn't being deleted must be new.
             let uid = &known.metadata.uid;
             let same =
                 |one: &&Application| one.metadata.uid == *uid && (!uid.is_empty() || one.is_deleting());
@@ -186,7 +186,7 @@ async fn wait_until_gone(
         ended = poll => return Ok(match ended? {
             None => {
                 printer.note(&format!("application {name} deleted"));
-                // The application may have been deleted before its last message was seen.
+                // The application may be gone before its last message was seen.
                 let said = if is_told.get() { None } else { transport.last_message(printer, known).await };
                 if let Some((_, stays)) = said.as_deref().and_then(|said| said.split_once(KEPT_PREFIX)) {
                     printer.warn(&format!("left in place: {stays}"));
@@ -207,8 +207,8 @@ async fn wait_until_gone(
     Ok(CommandOutcome::NotFinished)
 }
 
-/// Returns the reason a deletion has failed. If it had already failed before the request, the request retries
-/// it, and only a failure of the new attempt counts.
+/// Returns the reason a deletion failed. If it had already failed before the request, the request retries it,
+/// and only a failure of the new attempt counts.
 fn new_failure(before: &Application, now: &Application) -> Option<String> {
     let is_error = |one: &&ApplicationCondition| one.kind == ConditionType::DeletionError;
     let error =
@@ -219,7 +219,7 @@ fn new_failure(before: &Application, now: &Application) -> Option<String> {
     (!is_old).then_some(found)
 }
 
-/// Waits until the deadline, or forever if there is none.
+/// Waits until the deadline, or forever without one.
 async fn wait_for_deadline(by: Option<Instant>) {
     match by {
         Some(by) => tokio::time::sleep_until(by).await,
@@ -234,7 +234,7 @@ fn print_change(application: &Application, text: &mut String, printer: &Printer)
     *text = message;
 }
 
-/// Returns the problem that blocks the deletion or, if there is none, the state of the deletion's operation.
+/// Returns the problem that blocks the deletion or, without one, the state of the deletion's operation.
 fn describe_progress(application: &Application) -> Option<String> {
     let held = ConditionType::Other(DELETION_CONDITION.to_owned());
     let held = application.status.conditions.iter().find(|one| one.kind == held);
@@ -244,7 +244,7 @@ fn describe_progress(application: &Application) -> Option<String> {
         .or(state.map(|state| add_confirm_command(&state.message, &state.operation)))
 }
 
-/// Returns a deletion's message, with the confirmation command added if the deletion waits for confirmation.
+/// Returns a deletion's message. Adds the confirmation command if the deletion waits for confirmation.
 fn add_confirm_command(message: &str, request: &OperationRequest) -> String {
     match operation::engine_id(request).filter(|_| message.starts_with(UNCONFIRMED_PREFIX)) {
         Some(id) => format!("{message}; confirm it with `tidegate ops confirm {id}`"),
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// A repeated `app delete` waits for the next attempt instead of failing because of the last one.
+    /// A repeated `app delete` waits for the next attempt, even if the last one failed.
     #[test]
     fn a_failure_of_an_earlier_request_is_ignored() {
         let failed = |second: u32| {
@@ -293,7 +293,7 @@ mod tests {
         application.status.conditions =
             vec![ApplicationCondition { kind, message, last_transition_time: None }];
         assert_eq!(describe_progress(&application).as_deref(), Some("it is deleted when operation 1 ends"));
-        // The user can't annotate an Application whose file was deleted, so the message has the command
+        // The user can't annotate an Application after its file was deleted, so the message has the command
         // instead.
         application.status.conditions.clear();
         let id = "01890000-0000-7000-8000-000000000001";

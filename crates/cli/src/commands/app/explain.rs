@@ -21,10 +21,10 @@ use crate::exit::CommandOutcome;
 use crate::output::idle_status::{ControllingAppSet, ExternalState, IdleStatus};
 use crate::output::{self, Printer};
 
-/// The last, finished operation and the state of its application.
+/// The last operation, which has finished, and the state of its application.
 #[derive(Serialize)]
 struct EndedOperation<'a> {
-    /// Explanation whose fields become part of this document.
+    /// Explanation, flattened into this document.
     #[serde(flatten)]
     explanation: &'a ExplanationDocument,
     #[serde(rename = "applicationStatus")]
@@ -59,8 +59,8 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
     };
     let explanation = match client.explain(printer, id).await {
         Ok(explanation) => explanation,
-        // The status has the ID before the log has the operation, which may first have to wait for its
-        // cluster. After compaction, only the status has the operation's result.
+        // The status has the ID before the log has the operation, which may first wait for its cluster. After
+        // compaction, only the status has the result.
         Err(error) => {
             if operation::has_started(&application) {
                 printer.note(&format!("no details are available: {error}"));
@@ -80,7 +80,7 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
     show(&explanation, args.output, printer)
 }
 
-/// Shows the result of the last operation, and why no new one is running.
+/// Shows the last operation's result, and why no new one is running.
 fn show_ended(
     over: &EndedOperation<'_>,
     format: Format,
@@ -99,7 +99,7 @@ fn show_ended(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows an application's state from its status, which is all there is before the first operation.
+/// Shows an application's state from its status, the only source before the first operation.
 async fn show_idle_status(
     args: &SingleAppArgs,
     transport: &Transport,
@@ -152,8 +152,8 @@ async fn find_controlling_appset(
     ControllingAppSet::for_application(set, &found.options, application)
 }
 
-/// Returns the application's oldest open operation that must finish before the operation `than` starts. It
-/// may have been started by `tidegate sync`.
+/// Returns the application's oldest open operation that must finish before the operation `than` starts.
+/// `tidegate sync` may have started it.
 async fn find_blocking_operation(
     transport: &Transport,
     application: &Application,

@@ -19,8 +19,8 @@ use crate::output::hooks::HookLines;
 /// Time to keep showing hook output after a sync has finished.
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// Shows hook output until the requested operation has finished. `known` is the application's state before
-/// the request.
+/// Shows hook output until the requested operation finishes. `known` is the application's state before the
+/// request.
 pub async fn show_while_waiting(
     client: &ServiceClient,
     known: &Application,
@@ -35,7 +35,7 @@ pub async fn show_while_waiting(
             ended
         }
         followed = &mut following => {
-            // The sync goes on even if its output can't be shown.
+            // The sync continues even if its output can't be shown.
             if let Err(error) = followed {
                 printer.warn(&format!("hook output is no longer shown: {error}"));
             }
@@ -63,8 +63,8 @@ async fn follow_new_operation(
             match show_output(client, id, &mut lines, printer).await {
                 Ok(()) => return Ok(()),
                 Err(HookOutputError { error, has_shown_output: true }) => return Err(error),
-                // The application's status has the operation before the log does, and there is no output to
-                // follow until the operation has been planned.
+                // The application's status has the operation before the log does. No output exists before the
+                // operation is planned.
                 Err(HookOutputError { error, has_shown_output: false })
                     if operation.finished_at.is_some() =>
                 {
@@ -84,7 +84,7 @@ struct HookOutputError {
     has_shown_output: bool,
 }
 
-/// Shows the output of an operation's hooks to the end.
+/// Shows all output of an operation's hooks.
 async fn show_output(
     client: &ServiceClient,
     operation: OperationId,

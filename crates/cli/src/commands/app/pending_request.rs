@@ -1,5 +1,4 @@
-//! Finds the requested operation among the application's operations. Another one may start as soon as it has
-//! finished.
+//! Finds the requested operation among the application's. Another one may start right after it finishes.
 
 use std::cell::Cell;
 
@@ -15,7 +14,7 @@ pub(super) struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// Records the application's operations before the request.
+    /// Records the operations that exist before the request.
     pub fn new(known: &Application) -> Self {
         Self {
             earlier_operations: operation_requests(known).filter_map(operation::engine_id).collect(),
@@ -34,15 +33,15 @@ impl PendingRequest {
         }
     }
 
-    /// Returns the requested operation's ID if it has finished, that is, if the application now reports only
-    /// other operations.
+    /// Returns the requested operation's ID if it has finished: the application now reports only other
+    /// operations.
     pub fn ended_operation(&self, application: &Application) -> Option<OperationId> {
         self.id
             .get()
             .filter(|own| operation_requests(application).all(|one| operation::engine_id(one) != Some(*own)))
     }
 
-    /// Returns true if the requested operation has finished or another has been requested after it.
+    /// Returns true if the requested operation has finished or another was requested after it.
     pub fn has_successor(&self, application: &Application) -> bool {
         let wanted = application.operation.as_ref().map(operation::engine_id);
         let is_other = |own| wanted.is_some_and(|wanted| wanted != Some(own));

@@ -14,7 +14,7 @@ use crate::exit::CommandOutcome;
 use crate::output::plan::{self, PlanReport};
 use crate::output::{Printer, plans};
 
-/// Subject of these commands in error messages.
+/// Subject of error messages.
 const SUBJECT: &str = "a plan";
 
 pub async fn create(args: &AppPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {

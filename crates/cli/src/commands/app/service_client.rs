@@ -1,5 +1,4 @@
-//! API client for applications, connected to the process that runs in a state directory or to a remote
-//! service.
+//! API client for applications, connected to the process in a state directory or to a remote service.
 
 use std::time::Duration;
 
@@ -25,16 +24,16 @@ use crate::args::ServiceArgs;
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Maximum number of applications requested individually by name.
+/// Maximum number of applications to request individually by name.
 const NAME_QUERIES_MAX: usize = 8;
-/// Poll interval for a process on this machine.
+/// Poll interval for a local process.
 const LOCAL_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Poll interval for a remote service.
 const REMOTE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Client for a service.
 pub enum ServiceClient {
-    /// The process that runs in a local state directory.
+    /// The process in a local state directory.
     Local(StateDir),
     /// A remote service, accessed through its API.
     Remote(Box<ApiClient>),
@@ -51,8 +50,8 @@ impl ServiceClient {
         })
     }
 
-    /// Returns all applications, or those with this name. If no service is running, prints a note and returns
-    /// the last recorded state.
+    /// Returns all applications, or those with this name. Without a running service, prints a note and
+    /// returns the last recorded state.
     pub async fn find(
         &self,
         printer: &Printer,
@@ -81,13 +80,13 @@ impl ServiceClient {
         CliError::usage(format!("application {name} not found; `tidegate app list` lists all applications"))
     }
 
-    /// Returns at least the named applications, or all if no names are given. Unlike [`Self::find`], this
-    /// needs a running service.
+    /// Returns at least the named applications, or all without names. Unlike [`Self::find`], this needs a
+    /// running service.
     pub async fn query(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
         match (self, names) {
             (Self::Local(state_dir), [only]) => application_access::list_managed(state_dir, Some(only)).await,
             (Self::Local(state_dir), _) => application_access::list_managed(state_dir, None).await,
-            // A single list request is cheaper than many requests for single applications.
+            // One list request is cheaper than many single ones.
             (Self::Remote(remote), names) if names.len() > NAME_QUERIES_MAX => {
                 remote.applications(None).await
             }
@@ -95,7 +94,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns true if a service manages applications. A remote service is asked.
+    /// Returns true if a service manages applications. Queries a remote service.
     pub async fn has_service(&self) -> Result<bool, ServiceError> {
         match self {
             Self::Local(state_dir) => Ok(application_access::query_running(state_dir, None).await?.is_some()),
@@ -111,7 +110,7 @@ impl ServiceClient {
         }
     }
 
-    /// Sends a request for an application. Returns once it has been stored durably.
+    /// Sends a request for an application. Returns once it is stored durably.
     pub async fn send(&self, request: &Request) -> Result<(), ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::send_request(state_dir, request).await,
@@ -119,7 +118,7 @@ impl ServiceClient {
         }
     }
 
-    /// Sends a query or a request for stored plans, and returns the plans' summaries.
+    /// Sends a query or request about stored plans. Returns the plans' summaries.
     pub async fn send_plan_request(&self, request: &Request) -> Result<Vec<PlanSummary>, ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::request_plans(state_dir, request).await,
@@ -127,7 +126,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns a stored plan, or creates a plan.
+    /// Returns a stored plan, or creates one.
     pub async fn get_or_create_plan(&self, request: &Request) -> Result<(PlanSummary, Plan), ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::request_plan(state_dir, request).await,
@@ -135,7 +134,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns true if sync windows currently let an application sync, or `None` if that can't be determined.
+    /// Returns the state of an application's sync windows, or `None` if it can't be determined.
     pub async fn sync_window(&self, key: &AppKey) -> Option<SyncWindowSummary> {
         match self {
             Self::Local(state_dir) => {
@@ -145,7 +144,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the changes that syncing an application would make.
+    /// Returns the changes that a sync of an application would make.
     pub async fn diff(
         &self,
         name: String,
@@ -157,7 +156,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the changes that an application's stored plan would make if executed now.
+    /// Returns the changes that an application's stored plan would make now.
     pub async fn diff_plan(
         &self,
         name: String,
@@ -181,7 +180,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the effects of deleting an application.
+    /// Returns the effects of an application's deletion.
     pub async fn plan_deletion(
         &self,
         name: String,
@@ -196,7 +195,7 @@ impl ServiceClient {
     }
 
     /// Returns the message of an application's newest operation, even if the application is gone, or `None`
-    /// if it is unknown.
+    /// if the message is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         let app = instance_name(application);
         let state_dir = match self {

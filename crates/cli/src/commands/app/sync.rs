@@ -42,7 +42,7 @@ pub async fn run(args: &AppSyncArgs, printer: &Printer) -> Result<CommandOutcome
     }
 }
 
-/// Requests the syncs. Also returns true if there were several and at least one was rejected.
+/// Requests the syncs. Also returns true if at least one of several was rejected.
 async fn request_syncs(
     args: &AppSyncArgs,
     transport: &Transport,
@@ -50,7 +50,7 @@ async fn request_syncs(
     printer: &Printer,
 ) -> Result<(Vec<AwaitedOperation>, bool), CliError> {
     let (mut awaited, mut refused) = (Vec::new(), false);
-    // Report errors in any application's revisions before sending the first request.
+    // Report errors in all applications' revisions before the first request.
     let requests =
         all.iter().map(|(_, known)| build_sync_parameters(args, known)).collect::<Result<Vec<_>, _>>()?;
     for ((name, known), action) in all.iter().zip(requests) {
@@ -80,7 +80,6 @@ fn build_sync_parameters(args: &AppSyncArgs, known: &Application) -> Result<Sync
     })
 }
 
-/// Executes a stored plan.
 async fn execute_plan(
     args: &AppSyncArgs,
     hash: String,
@@ -97,7 +96,7 @@ async fn execute_plan(
     wait_until_finished(&Transport::Service(client), &awaited, (&args.end, args.output), printer).await
 }
 
-/// Returns the name of the only application, for an option that takes a single one.
+/// Returns the name of the only application, for an option that takes one application.
 fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliError> {
     match args.names.as_slice() {
         [only] => Ok(only),
@@ -105,7 +104,7 @@ fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliEr
     }
 }
 
-/// Returns one revision per source. Empty for sources that the arguments don't mention.
+/// Returns one revision per source, empty for sources that the arguments don't mention.
 pub(super) fn source_revisions(
     given: &RevisionArgs,
     application: &Application,

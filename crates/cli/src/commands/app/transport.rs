@@ -23,8 +23,7 @@ use crate::args::{ConnectionArgs, TransportArgs};
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// A controller should react to a changed resource within this time. After that, the command prints a
-/// warning.
+/// Time for a controller to react to a changed resource. After that, the command prints a warning.
 const PICKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Transport for requests.
@@ -38,13 +37,13 @@ pub enum Transport {
 /// Resources in a cluster.
 pub struct KubeTransport {
     direct: DirectClient,
-    /// Flags that a suggested command needs to use the same transport.
+    /// Flags that select this transport in a suggested command.
     command_options: String,
-    /// Rejections that the controller had already reported before the request, by application.
+    /// Rejections that the controller reported before the request, by application.
     earlier_rejections: RefCell<BTreeMap<AppKey, ApplicationCondition>>,
 }
 
-/// An application as reported by a service or read from its resource.
+/// Application from a service or from its resource.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum ReportedApplication {
@@ -69,14 +68,14 @@ impl Borrow<Application> for ReportedApplication {
     }
 }
 
-/// The Applications that were read, and the errors for those that couldn't be.
+/// The Applications that could be read, and the errors for the others.
 pub struct ApplicationQueryResult {
     pub applications: Vec<ReportedApplication>,
     pub problems: Vec<String>,
 }
 
 impl Transport {
-    /// Returns the transport that the arguments select.
+    /// Returns the transport selected by the arguments.
     pub async fn from_args(args: &TransportArgs, printer: &Printer) -> Result<Self, CliError> {
         let direct = &args.direct;
         if direct.kube {
@@ -84,7 +83,7 @@ impl Transport {
             let command_options = direct.command_options();
             let opened = DirectClient::connect(&connection, direct.namespaces(), printer).await;
             let direct = opened.map_err(|error| match error {
-                // This error suggests --sim, which these commands don't have.
+                // This error suggests --sim, which these commands lack.
                 ServiceError::Connect { source } => CliError::usage(source.to_string()),
                 error => error.into(),
             })?;
@@ -94,7 +93,7 @@ impl Transport {
         Ok(Self::Service(connect_service(args)?))
     }
 
-    /// Returns the service selected by the arguments, for data (`what`) that the resources don't have.
+    /// Returns the service selected by the arguments, for data (`what`) that the resources lack.
     pub fn service_client(args: &TransportArgs, what: &str) -> Result<ServiceClient, CliError> {
         if args.direct.kube {
             Err(CliError::usage(service_required_message(what)))
@@ -103,7 +102,8 @@ impl Transport {
         }
     }
 
-    /// Returns all applications. If no service is running, prints a note and returns the last recorded state.
+    /// Returns all applications. Without a running service, prints a note and returns the last recorded
+    /// state.
     pub async fn list(&self, printer: &Printer) -> Result<ApplicationQueryResult, CliError> {
         match self {
             Self::Service(desk) => {
@@ -155,7 +155,7 @@ impl Transport {
         }
     }
 
-    /// Sends a request for an application. Returns once it has been stored durably.
+    /// Sends a request for an application. Returns once it is stored durably.
     pub async fn send(&self, request: Request) -> Result<(), CliError> {
         match self {
             Self::Service(desk) => Ok(desk.send(&request).await?),
@@ -163,7 +163,7 @@ impl Transport {
         }
     }
 
-    /// Watches at least the named applications, or all if no names are given.
+    /// Watches at least the named applications, or all without names.
     pub fn watch<'a>(&'a self, names: &'a [String], printer: &'a Printer) -> ApplicationWatcher<'a> {
         match self {
             Self::Service(desk) => ApplicationWatcher::Polled(desk, names),
@@ -173,7 +173,7 @@ impl Transport {
         }
     }
 
-    /// Returns true if sync windows currently let an application sync, or `None` if that can't be determined.
+    /// Returns the state of an application's sync windows, or `None` if it can't be determined.
     pub async fn sync_window(&self, key: &AppKey) -> Option<SyncWindowSummary> {
         match self {
             Self::Service(desk) => desk.sync_window(key).await,
@@ -181,7 +181,7 @@ impl Transport {
         }
     }
 
-    /// Returns the effects of deleting an application.
+    /// Returns the effects of an application's deletion.
     pub async fn plan_deletion(
         &self,
         name: String,
@@ -194,7 +194,7 @@ impl Transport {
     }
 
     /// Returns the message of an application's newest operation, even if the application is gone, or `None`
-    /// if it is unknown.
+    /// if the message is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         match self {
             Self::Service(desk) => desk.last_message(printer, application).await,
@@ -211,7 +211,7 @@ impl Transport {
         said.map(|said| said.message.clone())
     }
 
-    /// Returns a check that warns if no controller reacts to the requests sent from now on.
+    /// Returns a check that warns if no controller reacts to later requests.
     pub fn pickup_check<'a>(&'a self, printer: &'a Printer) -> PickupCheck<'a> {
         PickupCheck { transport: self, printer, since: Instant::now(), has_warned: Cell::new(false) }
     }
@@ -300,7 +300,7 @@ impl ApplicationWatcher<'_> {
     }
 }
 
-/// Warns once if no controller seems to react to a request in a resource.
+/// Check that warns once if no controller reacts to a request in a resource.
 pub struct PickupCheck<'a> {
     transport: &'a Transport,
     printer: &'a Printer,

@@ -1,5 +1,4 @@
-//! API client for ApplicationSets, connected to the process that runs in a state directory or to a remote
-//! service.
+//! API client for ApplicationSets, connected to the process in a state directory or to a remote service.
 
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_daemon::application_access::{self, AppSetListing};
@@ -20,7 +19,7 @@ pub async fn find(client: &ServiceClient, name: Option<&str>) -> Result<AppSetLi
     }
 }
 
-/// Returns ApplicationSets like [`find`]. If no service is running, prints a note and returns the last
+/// Returns ApplicationSets like [`find`]. Without a running service, prints a note and returns the last
 /// recorded state.
 pub async fn find_with_fallback(
     client: &ServiceClient,
@@ -74,7 +73,7 @@ pub async fn explain(client: &ServiceClient, name: &str) -> Result<AppSetExplana
     }
 }
 
-/// Explains an ApplicationSet like [`explain`]. If no service is running, uses the recorded state.
+/// Explains an ApplicationSet like [`explain`]. Without a running service, uses the recorded state.
 pub async fn explain_with_fallback(
     client: &ServiceClient,
     printer: &Printer,
@@ -88,7 +87,7 @@ pub async fn explain_with_fallback(
     }
 }
 
-/// Returns the order in which deleting an ApplicationSet would delete its Applications.
+/// Returns the order in which a deletion of the ApplicationSet would delete its Applications.
 pub async fn plan_deletion(
     client: &ServiceClient,
     name: &str,

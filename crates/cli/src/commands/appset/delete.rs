@@ -73,7 +73,7 @@ pub async fn run(args: &AppSetDeleteArgs, printer: &Printer) -> Result<CommandOu
     wait_until_gone(&service_client, &known, args.timeout, printer).await
 }
 
-/// Describes a deletion that is already under way: its requester, ID and progress.
+/// Describes a deletion in progress: its requester, ID and progress.
 async fn describe_ongoing_deletion(
     service_client: &ServiceClient,
     known: &ApplicationSet,
@@ -102,7 +102,7 @@ async fn show(
     Ok(())
 }
 
-/// Warns that the ApplicationSet's file will be deleted too.
+/// Warns that the deletion also deletes the ApplicationSet's file.
 fn warn_about_file(deletion: &AppSetDeletionPreview, printer: &Printer) {
     if deletion.removes_file {
         printer.warn(FILE_REMOVAL_WARNING);
@@ -125,7 +125,7 @@ fn show_deletion_of_files(args: &AppSetDeleteArgs, printer: &Printer) -> Result<
             Err(wrong) => problems.push(format!("ApplicationSet {}: {wrong}", set.metadata.name)),
         }
     }
-    // Show the plans that could be created. The exit code tells that some are missing.
+    // Show the plans that could be created. The exit code shows that some are missing.
     if !plans.is_empty() {
         appset_plan::print_deletions(&plans, args.output, printer)?;
     }
@@ -136,7 +136,7 @@ fn show_deletion_of_files(args: &AppSetDeleteArgs, printer: &Printer) -> Result<
     }
 }
 
-/// Warns that there is no running service to continue the accepted deletion.
+/// Warns that the accepted deletion waits for a service to continue it.
 fn warn_without_service(known: &ApplicationSet, printer: &Printer) {
     printer.warn(&format!(
         "the deletion of ApplicationSet {} continues as soon as a service manages it",
@@ -144,7 +144,7 @@ fn warn_without_service(known: &ApplicationSet, printer: &Printer) {
     ));
 }
 
-/// Waits until the ApplicationSet has been deleted, printing the progress.
+/// Waits until the ApplicationSet is gone, printing the progress.
 async fn wait_until_gone(
     service_client: &ServiceClient,
     known: &ApplicationSet,
@@ -161,12 +161,12 @@ async fn wait_until_gone(
                 .await
                 .inspect_err(|_| warn_without_service(known, printer))?
                 .appsets;
-            // An ApplicationSet that was deleted and recreated has a different UID.
+            // A recreated ApplicationSet has a different UID.
             let is_left = found.iter().any(|one| one.metadata.uid == metadata.uid);
             if !is_left {
                 return Ok::<_, CliError>(());
             }
-            // The ApplicationSet may have been deleted in the meantime.
+            // The ApplicationSet may be gone by now.
             if let Ok(explanation) = client::explain(service_client, &name).await {
                 let line = match (&explanation.teardown, &explanation.rollout) {
                     (Some(teardown), _) => Some(describe_progress(teardown)),

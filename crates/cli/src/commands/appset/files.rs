@@ -1,4 +1,4 @@
-//! ApplicationSets from files, and the Applications that they generate.
+//! ApplicationSets from files, and their Applications.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -33,7 +33,7 @@ pub struct AppSetFiles {
     pub repositories: Arc<Repositories>,
     generator_inputs: RepositoryInputs,
     is_new_globbing: bool,
-    /// Folder for repository mirrors. Removed on drop.
+    /// Folder for repository mirrors, removed on drop.
     _scratch: TempDir,
 }
 
@@ -89,7 +89,7 @@ impl AppSetFiles {
         let generated = match generated {
             Ok(generated) => generated,
             Err(errors) => {
-                // If a server doesn't respond, it isn't the file's fault.
+                // An unresponsive server isn't the file's fault.
                 let is_input =
                     errors.0.iter().any(|error| !matches!(error.problem, Problem::QueryFailed { .. }));
                 let problems =
@@ -154,7 +154,7 @@ fn read_appsets(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, Cli
     Ok(appsets)
 }
 
-/// Creates a temporary folder for repository mirrors, readable only by the current user.
+/// Creates a temporary folder for repository mirrors that only the current user can read.
 fn create_scratch_folder() -> Result<TempDir, CliError> {
     tempfile::Builder::new()
         .prefix("tidegate-generate-")

@@ -1,5 +1,5 @@
-//! `tidegate appset plan`: shows in which order the Applications of ApplicationSets in files would be synced
-//! and deleted, with each Application's new revision.
+//! `tidegate appset plan`: shows the order in which the Applications of ApplicationSets in files would be
+//! synced and deleted, and each Application's new revision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +33,7 @@ use crate::output::Printer;
 use crate::output::application_set::display_name;
 use crate::output::appset_plan::{self, AppSetPlan, DeletionPlan, PlannedApplication, Removal, RolloutPlan};
 
-/// Used for a source without a revision.
+/// Revision of a source that doesn't specify one.
 const HEAD: &str = "HEAD";
 
 pub async fn run(args: &AppSetPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -72,7 +72,7 @@ fn plan_files(
         let wrong = wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name));
         problems.extend(wrong);
     }
-    // Show the plans that could be created. The exit code tells that some are missing.
+    // Show the plans that could be created. The exit code shows that some are missing.
     if !plans.is_empty() {
         appset_plan::print(&plans, args.output, printer)?;
     }
@@ -92,7 +92,7 @@ impl DefinedGates {
         Ok(Self(Some(input::load_definitions(Some(path))?.names().collect())))
     }
 
-    /// Returns a description of each gate in the plan that would never open.
+    /// Describes each gate in the plan that would never open.
     fn find_problems(&self, plan: &AppSetPlan) -> Vec<String> {
         let steps = plan.rollout.iter().flat_map(|rollout| &rollout.steps);
         let gates = steps.flat_map(|step| step.terms.gates.iter().map(move |gate| (step.step, gate)));
@@ -172,7 +172,7 @@ fn plan_appset(
     })
 }
 
-/// Returns the initial state of the progressive sync, or `None` if the ApplicationSet doesn't have one.
+/// Returns the initial state of the progressive sync, or `None` if the ApplicationSet has none.
 fn build_rollout(
     set: &ApplicationSet,
     applications: &[Application],
@@ -205,7 +205,6 @@ pub fn build_deletion(
         .map_err(|refused| refused.to_string())
 }
 
-/// Returns the kind of the ApplicationSet's deletion order.
 pub fn order_kind(set: &ApplicationSet) -> Option<OrderKind> {
     Some(deletion_order(set).ok()?.kind())
 }
@@ -219,7 +218,7 @@ fn target_revisions(application: &Application) -> Vec<String> {
     application.sources().iter().map(written).collect()
 }
 
-/// Returns what becomes of Applications that are no longer generated.
+/// Returns the plan for Applications that are no longer generated.
 fn build_removal(
     set: &ApplicationSet,
     foreseen: &AppSetPreview,
@@ -283,7 +282,7 @@ impl ResolvedRevision {
         revision.clone()
     }
 
-    /// Returns all resolved revisions, or `None` if any couldn't be resolved.
+    /// Returns all resolved revisions, or `None` if any is unknown.
     fn all_resolved(all: &[Self]) -> Option<Vec<String>> {
         let found = |one: &Self| match one {
             Self::Resolved(revision) => Some(revision.clone()),
@@ -302,8 +301,7 @@ struct RevisionResolver<'a> {
 }
 
 impl RevisionResolver<'_> {
-    /// Returns one revision per source. Revisions that can't be resolved are reported and returned as
-    /// written.
+    /// Returns one revision per source. Reports unresolved revisions and returns them as written.
     fn resolve_all(&mut self, application: &Application) -> Vec<ResolvedRevision> {
         application.sources().iter().map(|source| self.resolve(source)).collect()
     }

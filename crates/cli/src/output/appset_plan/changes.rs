@@ -1,4 +1,4 @@
-//! Changes to each Application, compared with the state that a service reports.
+//! Changes to each Application, relative to the state reported by a service.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ const FIELDS_MAX: usize = 12;
 /// Maximum number of characters to draw per value.
 const VALUE_CHARS_MAX: usize = 60;
 
-/// Handling of Applications that are no longer generated.
+/// Changes to Applications that are no longer generated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removal {
     /// Applications to delete, in order.
     pub deletion: DeletionPlan,
-    /// Names of the retained Applications, each with the reason.
+    /// Reason for each retained Application, by name.
     #[serde(rename = "remaining")]
     pub held: BTreeMap<String, String>,
     /// Problems of the ApplicationSet that prevent some of the changes.
@@ -54,7 +54,7 @@ impl Removal {
     }
 }
 
-/// Summarizes how many Applications would be created, changed, left unchanged and deleted.
+/// Counts the Applications that would be created, changed, left unchanged and deleted.
 pub fn summary(members: &[PlannedApplication], removal: &Removal) -> String {
     let of = |what: ChangeKind| {
         members.iter().filter(move |one| one.change.as_ref().is_some_and(|one| one.what == what))
@@ -74,7 +74,7 @@ pub fn summary(members: &[PlannedApplication], removal: &Removal) -> String {
     .join(", ")
 }
 
-/// Describes the change in one word.
+/// Returns the change as one word.
 pub(super) fn change_word(change: &MemberPreview) -> &'static str {
     match change.what {
         ChangeKind::Created => "created",
@@ -84,7 +84,7 @@ pub(super) fn change_word(change: &MemberPreview) -> &'static str {
     }
 }
 
-/// Describes the change. Returns one string per line.
+/// Describes the change, with one string per line.
 pub(super) fn describe_change(planned: &PlannedApplication) -> Vec<String> {
     let Some(change) = &planned.change else { return Vec::new() };
     let mut lines: Vec<String> = change.why.iter().cloned().collect();

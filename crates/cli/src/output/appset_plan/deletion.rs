@@ -1,4 +1,4 @@
-//! Order of a deletion, and the objects that survive it.
+//! Deletion order, and the objects that survive.
 
 use serde::Serialize;
 use tidegate_applicationset::preview::{DeletionPreview, RetainedKind, RetainedMember};
@@ -6,11 +6,11 @@ use tidegate_lifecycle::teardown::OrderKind;
 
 use super::{MemberRow, Part, Stage, count_note, format_application_count};
 
-/// Order of a deletion, and the objects that survive it.
+/// Deletion order, and the objects that survive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPlan {
-    /// `AllAtOnce`, `Reverse` or `Custom`; absent if only the steps can be determined.
+    /// `AllAtOnce`, `Reverse` or `Custom`; absent if only the steps are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderKind>,
     pub steps: Vec<DeletionStep>,
@@ -33,7 +33,7 @@ pub struct DeletionStep {
 }
 
 impl DeletionPlan {
-    /// Returns the steps of a deletion, with a step for unselected Applications only if there are any.
+    /// Returns the steps of a deletion, including one for unselected Applications if there are any.
     pub fn from_preview(preview: &DeletionPreview, order: Option<OrderKind>) -> Self {
         let DeletionPreview { deletion: view, kept } = preview;
         let steps = view.steps.iter().filter(|written| written.step.is_some() || written.members > 0);
@@ -52,7 +52,7 @@ impl DeletionPlan {
 
     pub(super) fn to_part(&self) -> Part {
         let with_objects = |name: &String| {
-            // The Applications are sorted, and there may be thousands of them.
+            // The Applications are sorted, and there may be thousands.
             let is_listed = |kept: &RetainedMember| kept.applications.binary_search(name).is_ok();
             let stays = |kept: &RetainedMember| kept.what == RetainedKind::Objects && is_listed(kept);
             if self.kept.iter().any(stays) { "its objects are kept" } else { "" }
@@ -87,7 +87,7 @@ impl DeletionPlan {
             is_idle: true,
             rows: match kept.what {
                 RetainedKind::Application => kept.applications.iter().map(|name| row(name, "")).collect(),
-                // The steps already mark Applications whose objects are retained.
+                // The steps already mark Applications with retained objects.
                 RetainedKind::Objects => Vec::new(),
             },
         });

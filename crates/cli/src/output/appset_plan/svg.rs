@@ -1,10 +1,10 @@
-//! Plans of ApplicationSets as pictures, with the rollout and the deletion from top to bottom. Each step is a
-//! card, each Application a row.
+//! Plans of ApplicationSets as pictures: the rollout and the deletion from top to bottom, each step a card,
+//! each Application a row.
 
 use super::{MemberRow, PlanDrawing, Stage};
 use crate::output::picture::{Card, Chip, Picture, Row, shorten};
 
-/// Marks a row that shows a changed field of the Application above it.
+/// Prefix of a row with a changed field of the Application above it.
 const CHANGE_PREFIX: &str = "↳";
 const SYNC_COLOR: &str = "#2f6fb5";
 const DELETION_COLOR: &str = "#c0392b";
@@ -51,7 +51,7 @@ fn stage_rows(stage: &Stage) -> Vec<Row<'_>> {
     terms.chain(members).collect()
 }
 
-/// Returns a row for an Application, and a row for each of its changes.
+/// Returns a row for an Application, followed by one for each of its changes.
 fn member_rows(row: &MemberRow) -> Vec<Row<'_>> {
     let own = Row {
         kind: "",

@@ -9,7 +9,6 @@ use tidegate_model::argo::{ConditionType, SyncStatusCode};
 use super::{IdleStatus, SyncTime};
 
 impl IdleStatus {
-    /// Returns the next action.
     pub fn next_action(&self) -> NextAction {
         let name = &self.application;
         let sync = || NextAction::run(format!("tidegate app sync {name}"), "syncs the application");
@@ -53,7 +52,7 @@ impl IdleStatus {
         }
     }
 
-    /// Returns the action for a requested operation that hasn't started or whose details are unavailable.
+    /// Returns the action for a requested operation that hasn't started or has no details.
     fn pending_action(&self) -> NextAction {
         match self.after {
             _ if self.has_begun => NextAction::nothing("the operation is running"),

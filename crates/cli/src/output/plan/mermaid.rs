@@ -30,7 +30,7 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
     diagram.finish()
 }
 
-/// Connects consecutive waves. The arrow to the first SyncFail wave is labeled, because that wave runs only
+/// Connects consecutive waves. The arrow to the first SyncFail wave has a label, because that wave runs only
 /// after a failure.
 fn add_arrows(diagram: &mut Diagram, waves: &[PlannedWave]) {
     let mut before: Option<(usize, Phase)> = None;

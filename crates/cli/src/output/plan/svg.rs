@@ -1,4 +1,4 @@
-//! Plans as pictures, with the phases from top to bottom. Each wave is a card, each object a row.
+//! Plans as pictures: the phases from top to bottom, each wave a card, each object a row.
 
 use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, format_duration};
 
@@ -67,7 +67,7 @@ fn phase_color(phase: Phase) -> &'static str {
     }
 }
 
-/// Returns the colors of the background and the text.
+/// Returns the background and text colors.
 fn chip_colors(action: Action) -> (&'static str, &'static str) {
     match action {
         Action::Create => ("#d9f2e3", "#1c6b41"),

@@ -92,7 +92,7 @@ fn add_wave(
             }
             text.add(Style::Dim, note);
         }
-        // Users expect a built-in rule, so only mention others.
+        // Users expect a built-in rule. Only mention others.
         if let Some(judge @ ("user" | "convention" | "judge")) = judges.next().flatten() {
             text.add(Style::Dim, format!("  health rule: {judge}"));
         }
@@ -106,7 +106,6 @@ fn wave_note(wave: &PlannedWave) -> String {
     timeout.into_iter().chain(gates).collect()
 }
 
-/// Returns the text style for an action.
 fn action_style(action: Action) -> Style {
     match action {
         Action::Create => Style::Good,

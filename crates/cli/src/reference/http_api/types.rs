@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 
 use super::super::markdown::{anchor, code, meaning, plural, sentence, table};
 
-/// Types that have their own pages.
+/// Types with their own pages.
 const PAGES: [(&str, &str); 2] =
     [("Application", "fields-application.md"), ("ApplicationSet", "fields-applicationset.md")];
 
-/// Types that routes refer to.
+/// Types used by routes.
 pub(super) struct Types<'d> {
     schemas: &'d Value,
-    /// Types whose sections have not been written yet.
+    /// Types without a section yet.
     queue: Vec<String>,
     known_types: BTreeSet<String>,
 }
@@ -23,7 +23,7 @@ impl<'d> Types<'d> {
         Self { schemas, queue: Vec::new(), known_types: BTreeSet::new() }
     }
 
-    /// Returns a link to a named type, adding a section for it.
+    /// Returns a link to a named type and adds a section for it.
     pub fn link_type(&mut self, name: &str) -> String {
         if let Some((_, page)) = PAGES.iter().find(|(known, _)| *known == name) {
             return format!("[{name}]({page})");
@@ -83,7 +83,7 @@ impl<'d> Types<'d> {
         }
     }
 
-    /// Returns the sections for all types that routes refer to, directly or through other types.
+    /// Returns the sections for all types that routes use, directly or through other types.
     pub fn sections(mut self) -> String {
         let mut sections = BTreeMap::new();
         while let Some(name) = self.queue.pop() {
@@ -166,7 +166,7 @@ fn is_nullable(schema: &Value) -> bool {
         || schema["anyOf"].as_array().is_some_and(|choices| choices.iter().any(|one| is_null(&one["type"])))
 }
 
-/// Adapts a Rust field's description to its JSON form: `None` means null or an absent field.
+/// Adapts the description of a Rust field to its JSON form: `None` means null or an absent field.
 fn describe_json_form(text: &str) -> String {
     text.replace(". `None`", ". Null or absent")
         .replace("\n`None`", "\nNull or absent")

@@ -10,7 +10,7 @@ use crate::sim::objects::StoredObject;
 use crate::sim::rng::format_name_letters;
 use crate::sim::{SimState, defaults};
 
-/// Content of a dependent to be created.
+/// Content of a dependent to create.
 pub(crate) struct Child {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Child {
     pub(crate) spec: Value,
 }
 
-/// A pod from the point of view of its owner's controller.
+/// A pod, as seen by its owner's controller.
 #[derive(Clone, Debug)]
 pub(crate) struct PodView {
     pub(crate) key: ObjectKey,
@@ -32,7 +32,7 @@ pub(crate) struct PodView {
     /// Time at which the pod becomes available if nothing else changes.
     pub(crate) available_at: Timestamp,
     pub(crate) phase: String,
-    /// Hash of the template that the pod was created from.
+    /// Hash of the pod's template.
     pub(crate) hash: String,
 }
 
@@ -42,8 +42,8 @@ pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 impl SimState {
-    /// Returns the behavior configured by an object's annotations. The outcome is `Fail` if the `fail-times`
-    /// annotation makes this creation of the object fail.
+    /// Returns the behavior configured by an object's annotations. The outcome is `Fail` if `fail-times`
+    /// makes this creation of the object fail.
     pub(crate) fn behavior_of(&self, stored: &StoredObject) -> Behavior {
         let mut behavior = Behavior::from_object(&stored.object);
         if stored.fails {
@@ -64,7 +64,7 @@ impl SimState {
         self.update(key, object, false);
     }
 
-    /// Changes one field of an object's spec on behalf of the controller of the object's owner.
+    /// Changes one field of an object's spec on behalf of its owner's controller.
     pub(crate) fn set_spec(&mut self, key: &ObjectKey, field: &str, value: Value) {
         let Some(stored) = self.find(key) else { return };
         if stored.object.pointer("/spec").and_then(|spec| spec.get(field)) == Some(&value) {
@@ -129,8 +129,7 @@ impl SimState {
         self.create_child(object, Child { api_version: "v1", kind: "Pod", name, labels, annotations, spec });
     }
 
-    /// Returns the annotations of a dependent: its own annotations, and the owner's annotations that control
-    /// its behavior.
+    /// Returns a dependent's annotations: its own, and the owner's annotations that control its behavior.
     pub(crate) fn inherit_annotations(
         &self,
         owner: &StoredObject,

@@ -1,4 +1,4 @@
-//! Controllers and the kinds that they are responsible for.
+//! Controllers and their kinds.
 
 use tidegate_model::ObjectKey;
 
@@ -14,7 +14,7 @@ pub(crate) enum Controller {
     Job,
     CronJob,
     CustomResourceDefinition,
-    /// Controller for kinds that don't have dependents.
+    /// Controller for kinds without dependents.
     Standalone,
 }
 

@@ -1,6 +1,5 @@
-//! The controller for custom resource definitions. The controller establishes a definition shortly after the
-//! definition is created. When a definition is deleted, the controller also deletes all objects of the
-//! defined kind.
+//! The controller for custom resource definitions. It establishes a definition shortly after its creation.
+//! When a definition is deleted, it also deletes all objects of the defined kind.
 
 use std::time::Duration;
 
@@ -20,8 +19,7 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         return None;
     }
     let behavior = Behavior::from_object(&stored.object);
-    // Report a name conflict immediately. Clients that wait for the definition to be established also notice
-    // the conflict.
+    // Report a name conflict immediately. Clients that wait for the definition notice it, too.
     let is_refused = matches!(behavior.outcome, Some(Outcome::Fail | Outcome::CrashLoop));
     let soon = if is_refused { Duration::ZERO } else { state.config.reaction };
     let at = stored.created_at + behavior.ready_after.unwrap_or(soon);

@@ -173,8 +173,7 @@ fn write_status(
     again
 }
 
-/// Returns the state of the rollout, and the time of its next change, provided that nothing is written before
-/// then.
+/// Returns the state of the rollout, and the time of its next change if nothing is written before then.
 fn rollout_progress(
     state: &SimState,
     stored: &StoredObject,

@@ -1,5 +1,4 @@
-//! Garbage collection, which removes the dependents of deleted owners, and objects whose deletion is
-//! complete.
+//! Garbage collection. Removes the dependents of deleted owners, and fully deleted objects.
 
 use tidegate_model::{ObjectKey, Timestamp};
 
@@ -42,7 +41,7 @@ fn delete_children(state: &mut SimState, key: &ObjectKey, uid: &str) {
     }
 }
 
-/// Returns true if an object has owner references but none of its owners still exists.
+/// Returns true if an object has owner references but no owner still exists.
 fn is_orphaned(state: &SimState, key: &ObjectKey) -> bool {
     let Some(stored) = state.find(key) else { return false };
     let owners = state.owners(&stored.object);

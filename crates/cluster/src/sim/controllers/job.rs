@@ -82,7 +82,6 @@ fn duration_field(object: &Object, field: &str) -> Option<Duration> {
         .map(Duration::from_secs)
 }
 
-/// Returns the time at which the Job exceeds its deadline.
 fn deadline(stored: &StoredObject) -> Option<Timestamp> {
     let limit = duration_field(&stored.object, "activeDeadlineSeconds")?;
     // Prefer the creation time, because `status.startTime` is in whole seconds.

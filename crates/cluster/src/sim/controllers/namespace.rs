@@ -1,5 +1,4 @@
-//! The namespace controller, which deletes the contents of a deleted namespace and removes the namespace once
-//! it is empty.
+//! The namespace controller, which empties a deleted namespace and then removes it.
 
 use tidegate_model::{ObjectKey, Timestamp};
 

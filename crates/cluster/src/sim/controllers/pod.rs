@@ -22,7 +22,7 @@ pub enum PodStage {
     Crashing,
     /// The pod completed successfully.
     Succeeded,
-    /// The pod ended with an error.
+    /// The pod exited with an error.
     Failed,
 }
 

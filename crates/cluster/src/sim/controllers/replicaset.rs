@@ -41,7 +41,7 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     next_available_at(&pods)
 }
 
-/// Sorts pods in the order in which they are deleted: pods that are not ready first, then the youngest.
+/// Sorts pods in deletion order: pods that are not ready first, then the youngest.
 fn sort_for_deletion(mut pods: Vec<PodView>) -> Vec<PodView> {
     pods.sort_by(|a, b| (a.is_ready, b.created_at, &b.key).cmp(&(b.is_ready, a.created_at, &a.key)));
     pods

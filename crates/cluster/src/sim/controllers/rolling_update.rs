@@ -34,8 +34,8 @@ pub(crate) fn parse_int_or_percent(value: Option<&Value>, wanted: i64, round_up:
 }
 
 impl RolloutLimits {
-    /// Creates the limits. If neither extra nor unavailable pods were allowed, the update would never
-    /// progress. The server therefore allows one unavailable pod.
+    /// Creates the limits. As on a real server, both limits at 0 mean one unavailable pod, because the update
+    /// could otherwise never progress.
     pub(crate) fn new(desired: i64, max_surge: i64, unavailable: i64) -> Self {
         let max_unavailable = if max_surge == 0 && unavailable == 0 { 1 } else { unavailable };
         Self { desired, max_surge, max_unavailable }

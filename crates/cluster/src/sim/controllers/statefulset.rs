@@ -94,8 +94,7 @@ fn scale_down(state: &mut SimState, object: &Object) -> bool {
     surplus.is_empty()
 }
 
-/// Deletes the highest-numbered pod that has an old template. Pods are deleted one at a time and then created
-/// again with the new template.
+/// Deletes the highest-numbered pod with an old template. Pods are replaced one at a time.
 fn replace_outdated_pod(state: &mut SimState, object: &Object, hash: &str) {
     if object.text("/spec/updateStrategy/type") == "OnDelete" {
         return;

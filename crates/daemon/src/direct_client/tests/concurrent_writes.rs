@@ -30,7 +30,7 @@ impl Layer for RivalCluster {
     }
 }
 
-/// Returns the cluster itself, and a client that has to compete with another client.
+/// Returns the cluster itself, and a client that competes with another client.
 async fn cluster_with_rival(
     trigger: Verb,
     times: usize,

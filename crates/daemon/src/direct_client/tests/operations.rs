@@ -1,4 +1,4 @@
-//! Requested operations, and requests that are made while another operation is in progress.
+//! Requested operations, and requests during another operation.
 
 use tidegate_application::operation::ID_INFO;
 use tidegate_application::supersede::successor_of;
@@ -152,7 +152,7 @@ fn an_operation_is_accepted_once_it_has_an_id_or_a_condition() {
     }
 }
 
-/// A service may take up to a second to write that an operation has ended.
+/// A service may take up to a second to write that an operation has finished.
 #[tokio::test(start_paused = true)]
 async fn an_operation_can_be_requested_right_after_the_end_of_another_one() {
     let cluster = cluster().await;

@@ -7,7 +7,7 @@ use tidegate_application::refresh::REFRESH_ANNOTATION;
 
 use super::*;
 
-/// Notices that were received.
+/// Received notices.
 #[derive(Default)]
 struct ReceivedNotices(Mutex<Vec<String>>);
 

@@ -21,7 +21,7 @@ use crate::log::{Log, LogFailure, read_json, run_blocking, store_json};
 use crate::manifests::{Bundle, SubmittedManifests};
 use crate::policy_check::PolicyGuard;
 
-/// A command in flight. Its result is reported exactly once, at the latest when this value is dropped.
+/// A command in flight. Its result is reported exactly once, on drop at the latest.
 pub(crate) struct InFlightCommand {
     command: Command,
     inbox: Inbox,
@@ -48,7 +48,6 @@ impl InFlightCommand {
         }
     }
 
-    /// Reports that the command failed.
     pub fn fail(mut self, error: CallError) {
         self.send_failure(error);
     }
@@ -59,7 +58,7 @@ impl InFlightCommand {
         }
     }
 
-    /// Reports the result of a hook that was executed by a hook runner.
+    /// Reports the result of a hook executed by a hook runner.
     pub fn answer_hook_result(self, end: HookResult) {
         self.answer_task(match end {
             HookResult::Succeeded(message) => Answer::Ran { success: true, message },
@@ -76,7 +75,7 @@ impl Drop for InFlightCommand {
     }
 }
 
-/// A command that needs the cluster, together with its inputs.
+/// A command for the cluster, with its inputs.
 pub(crate) struct Call {
     pub command: InFlightCommand,
     pub kind: CallKind,
@@ -90,8 +89,8 @@ pub(crate) enum CallKind {
     Namespaces(Arc<[String]>),
 }
 
-/// Wraps a cluster so that writes wait until the operation's claim covers them. Returns it unchanged if no
-/// claim is needed.
+/// Wraps a cluster so that writes wait until the operation's claim covers them. Returns it unchanged without
+/// a claim.
 fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> Arc<dyn Cluster> {
     match hold {
         Some(coverage) => Arc::new(CoveredCluster { cluster, coverage }),
@@ -100,12 +99,11 @@ fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> 
 }
 
 impl Call {
-    /// Creates a cluster job that is restricted by the operation's claim and its project policy.
+    /// Creates a cluster job, restricted by the operation's claim and its project policy.
     pub fn into_job(self, hold: Option<Arc<LeaseCoverage>>, guard: PolicyGuard) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {
-                // Check the policy only after waiting for the claim, because it may have changed in the
-                // meantime.
+                // Check the policy only after waiting for the claim: it may have changed in the meantime.
                 let cluster = match guard.restrict(cluster).await {
                     Ok(cluster) => cover_writes(cluster, hold),
                     Err(error) => return self.command.fail(error),
@@ -139,7 +137,7 @@ pub(crate) struct PlanJob {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
-    /// Manifests that the caller submitted. If absent, they are read from the log.
+    /// Manifests from the submitter. If absent, they are read from the log.
     pub submitted: Option<Box<SubmittedManifests>>,
     pub started_at: Timestamp,
     pub extension_names: effects::ExtensionNames,
@@ -151,8 +149,7 @@ impl PlanJob {
             Ok(PlanOutcome { plan, bundle, inventory, namespaces }) => {
                 let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest, namespaces };
                 let inbox = command.inbox.clone();
-                // Send the inventory before the plan, so that the inventory is recorded no later than the
-                // plan.
+                // Send the inventory first, so that it is recorded no later than the plan.
                 inbox.push_message(EffectMessage::Inventory(inventory));
                 inbox.push_message(EffectMessage::Bundle(Arc::new(bundle)));
                 command.answer(planned);
@@ -190,13 +187,13 @@ impl PlanJob {
         effects::warn_of_missing_extensions(&mut planned.plan, &self.extension_names);
         effects::review_rights(cluster, &self.request, &user, &mut planned.plan).await;
         let stored = store_json(&self.log, &self.log_failure, &planned.manifests).await;
-        // If the log has failed, the plan isn't recorded. The next process makes a new plan.
+        // If the log has failed, the plan isn't recorded, and the next process makes a new one.
         let digest = stored.map_err(CallError::from)?;
         let bundle = Bundle::from_stored(self.log, digest, planned.manifests);
         Ok(PlanOutcome { plan: planned.plan, bundle, inventory, namespaces })
     }
 
-    /// Reads the last runs of the hooks that run only when their inputs change.
+    /// Reads the last runs of hooks that run only when their inputs change.
     async fn read_last_runs(&self, targets: &Targets) -> Vec<LastRun> {
         if !targets.targets.iter().any(|target| runs_when_inputs_change(&target.object)) {
             return Vec::new();
@@ -204,7 +201,7 @@ impl PlanJob {
         let (operation, request, targets) =
             (self.operation, Arc::clone(&self.request), targets.targets.clone());
         let reading = run_blocking(&self.log, move |log| Ok(last_runs(log, operation, &request, &targets)));
-        // Without information about earlier runs, all hooks run.
+        // Without information about earlier runs, run all hooks.
         reading.await.unwrap_or_default()
     }
 

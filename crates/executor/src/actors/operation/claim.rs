@@ -11,7 +11,7 @@ use crate::claims::{self, ClaimLocations, ClaimTask, Claimant, EngineEnvironment
 use crate::inbox::EffectMessage;
 
 impl SyncEffects {
-    /// Returns the claim that covers this operation's writes, or `None` if the operation needs no claim.
+    /// Returns the claim that covers this operation's writes, or `None` if it needs none.
     pub(super) fn coverage(&self, state: &State) -> Option<Arc<LeaseCoverage>> {
         let claims = state.header().is_some_and(|header| header.claim_request().is_some());
         claims.then(|| Arc::clone(&self.coverage))
@@ -32,7 +32,6 @@ impl SyncEffects {
         Some((us, places))
     }
 
-    /// Ensures that a claim keeper is running.
     pub(super) fn ensure_claim_keeper(&mut self, state: &State) {
         if self.keeper.is_some() {
             return;
@@ -51,7 +50,7 @@ impl SyncEffects {
         self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
     }
 
-    /// Creates the environment for a claim keeper. `None` if the cluster is unknown.
+    /// Creates the environment for a claim keeper, or returns `None` if the cluster is unknown.
     fn claim_environment(&self, state: &State) -> Option<EngineEnvironment> {
         let cluster = self.shared.clusters.get(&state.header()?.request.destination)?;
         Some(EngineEnvironment {
@@ -66,8 +65,8 @@ impl SyncEffects {
         })
     }
 
-    /// Releases the claim of a finished operation. Returns true if there is nothing left to release.
-    /// Otherwise, starts the release.
+    /// Releases the claim of a finished operation. Returns true if nothing is left to release, and otherwise
+    /// starts the release.
     pub(super) fn release_claim(&mut self, state: &State) -> bool {
         match self.release_progress {
             ReleaseProgress::Done => return true,

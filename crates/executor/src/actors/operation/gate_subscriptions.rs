@@ -1,5 +1,5 @@
 //! Evaluation of the gates that block a waiting wave, subscriptions to these gates, and the operation's slots
-//! in concurrency groups. In the code, a slot is called a place.
+//! in concurrency groups. The code calls a slot a place.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::log::run_blocking;
 use crate::manifests;
 use crate::offline::list_summaries;
 
-/// Interval at which an operation waiting for a slot checks whether operations without an actor have
-/// finished. Another process may have recorded their end.
+/// Interval at which an operation waiting for a slot checks for finished operations without an actor. Another
+/// process may have recorded their end.
 const ENDED_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Returns the slots that an operation has according to its state.
+/// Returns the slots that an operation holds according to its state.
 fn recorded_places(operation: OperationId, state: &State) -> RecordedPlaces {
     let application = state.header().map(|header| header.request.application.clone()).unwrap_or_default();
     RecordedPlaces { operation, application, places: state.held_groups().map(str::to_owned).collect() }
 }
 
 impl SyncEffects {
-    /// Evaluates a gate and subscribes to it until the wave is released.
+    /// Evaluates a gate, and subscribes to it until the wave is released.
     pub(super) fn evaluate_gate(&mut self, state: &State, index: u32, gate: &str) {
         let Some(operation) = state.operation() else { return };
         let Some(planned) = operation.wave(index) else { return };
@@ -110,7 +110,7 @@ impl SyncEffects {
         })
     }
 
-    /// Requests a slot in `group` for a wave that needs a slot in every group in `all`. The time of this call
+    /// Requests a slot in `group` for a wave that needs slots in all groups in `all`. The time of the call
     /// determines the position in the queue.
     fn request_place(&mut self, state: &State, index: u32, group: &str, all: &BTreeSet<String>) {
         let Some(header) = state.header() else { return };
@@ -149,8 +149,7 @@ impl SyncEffects {
         }
     }
 
-    /// Resolves a withdrawn request once the operation has processed all verdicts that were sent before the
-    /// withdrawal.
+    /// Resolves a withdrawn request once the operation has processed all verdicts sent before the withdrawal.
     pub(super) fn resolve_places(&self, state: &State) {
         self.shared.groups.resolve_withdrawal(self.id, state.held_groups().next().is_some());
     }
@@ -164,7 +163,7 @@ impl SyncEffects {
         }
     }
 
-    /// Prepares the slots that the operation will have once the batch in flight is durable.
+    /// Prepares the slots that the operation holds once the batch in flight is durable.
     pub(super) fn prepare_places(&mut self, state: &State) {
         let has = state.held_groups().next().is_some();
         if has || self.place_publication.has_places {
@@ -173,15 +172,14 @@ impl SyncEffects {
         }
     }
 
-    /// Publishes the slots from the batch that has just become durable.
+    /// Publishes the slots of the batch that just became durable.
     pub(super) fn publish_places(&mut self) {
         if let Some(recorded) = self.place_publication.next.take() {
             self.shared.groups.record_places(recorded);
         }
     }
 
-    /// Ends all gate subscriptions when this actor stops running the operation, either permanently or
-    /// temporarily.
+    /// Ends all gate subscriptions when this actor stops running the operation, for good or temporarily.
     pub(super) fn release_gates(&mut self, state: &State) {
         for (gate, asking) in std::mem::take(&mut self.gates) {
             asking.abort();
@@ -194,7 +192,7 @@ impl SyncEffects {
     }
 }
 
-/// Reads the slots of all operations from the log, unless they are already loaded. No slots are assigned
+/// Reads the slots of all operations from the log, unless they are loaded already. No slots are assigned
 /// before then.
 async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &str) {
     let _reading = shared.groups.load_lock.lock().await;
@@ -230,7 +228,7 @@ async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogE
     Ok(found)
 }
 
-/// Frees the slots of operations that have finished without an actor in this process.
+/// Frees the slots of operations that finished without an actor in this process.
 async fn check_orphaned_places(shared: &EngineContext) {
     let left_alone = shared.groups.orphaned();
     if left_alone.is_empty() {

@@ -1,4 +1,4 @@
-//! Effects of one operation. Commands become calls, watches, gate subscriptions and a timer; events become
+//! Effects of one operation. Commands become calls, watches, gate subscriptions and a timer. Events become
 //! records, notifications and inventory changes.
 
 use std::collections::BTreeMap;
@@ -34,16 +34,16 @@ use crate::policy_check::PolicyGuard;
 use crate::summary::{Summary, summarize};
 use crate::watches::{Subscription, WatchTarget};
 
-/// Maximum size in bytes of the secret values that a waiting operation keeps in memory.
+/// Maximum size of the secret values that a waiting operation keeps in memory, in bytes.
 const MASK_BYTES_MAX: usize = 2048;
 
-/// Time that the manifests stay in memory while the operation is waiting for objects.
+/// Time that manifests stay in memory while the operation waits for objects.
 const MANIFEST_CACHE_TIME: Duration = Duration::from_secs(5);
 
-/// Minimum age of an operation before its namespaces are watched.
+/// Minimum age of an operation before it watches its namespaces.
 const NAMESPACE_WATCH_DELAY: Duration = Duration::from_secs(5);
 
-/// A caller that is waiting for the current state to become durable.
+/// Caller waiting for the current state to become durable.
 pub(super) enum Reply {
     /// Replies to a request.
     Request(RpcReplyPort<Result<(), EngineError>>),
@@ -63,7 +63,7 @@ pub(super) enum ReleaseProgress {
 /// Publication of the operation's slots in concurrency groups.
 #[derive(Default)]
 pub(super) struct PlacePublication {
-    /// True if slots of the operation are registered with the groups.
+    /// True if the groups know of slots of this operation.
     pub has_places: bool,
     /// Slots to publish once the batch in flight is durable.
     pub next: Option<RecordedPlaces>,
@@ -79,31 +79,31 @@ pub(super) struct SyncEffects {
     pub gates: BTreeMap<String, AbortHandle>,
     /// Publication of the operation's slots in concurrency groups.
     pub place_publication: PlacePublication,
-    /// Hooks that hook runners are executing. The senders cancel them.
+    /// Hooks that hook runners are executing, with the senders that cancel them.
     runs: BTreeMap<(TaskId, u32), watch::Sender<bool>>,
-    /// Timer after which the operation starts watching its namespaces.
+    /// Timer for starting the namespace watches.
     namespaces_due: Option<AbortHandle>,
     /// Dropped together with this actor, which abandons the calls in flight. The next actor repeats them.
     alive: watch::Sender<()>,
     /// True if an earlier actor may already have executed the outstanding commands.
     is_recovered: bool,
-    /// Submitted manifests that haven't been planned yet.
+    /// Submitted manifests, until they are planned.
     submitted: Option<Box<SubmittedManifests>>,
     request: Option<Arc<SyncRequest>>,
-    /// The operation's project policy, once it has been read.
+    /// The operation's project policy, once read.
     policy: Arc<OnceCell<Option<Arc<ProjectPolicy>>>>,
     bundle: Option<Arc<Bundle>>,
-    /// Manifests of a waiting operation, if they are still in memory.
+    /// Manifests of a waiting operation, if still in memory.
     cached_bundle: Weak<Bundle>,
     /// Values of the operation's Secrets, loaded when the first text that may contain them arrives.
     mask: Option<Arc<Mask>>,
-    /// Tracks whether the claim covers the operation's writes.
+    /// Coverage of the operation's writes by the claim.
     pub coverage: Arc<LeaseCoverage>,
     /// Keeper of the operation's claim.
     pub keeper: Option<AbortHandle>,
-    /// Observations of other operations' claims while this operation is waiting for its own claim.
+    /// Observations of other operations' claims while this operation waits for its own.
     pub holder_observations: ObservationStore,
-    /// Time at which the operation's actor was started.
+    /// Start time of this actor.
     pub started_at: Instant,
     /// Progress of releasing the operation's claim.
     pub release_progress: ReleaseProgress,
@@ -151,7 +151,7 @@ impl SyncEffects {
         }
     }
 
-    /// Masks the values of the operation's Secrets in text from outside before the text is processed.
+    /// Masks the values of the operation's Secrets in text from outside before it is processed.
     pub async fn mask_input(&mut self, targets: Option<Digest>, input: &mut Input) {
         let mut speaks = false;
         input.for_each_text(&mut |text| speaks |= !text.is_empty());
@@ -251,8 +251,8 @@ impl SyncEffects {
         }
     }
 
-    /// Runs a hook through a hook runner. That may take arbitrarily long, so it doesn't count toward the
-    /// limit on concurrent cluster calls.
+    /// Runs a hook through a hook runner. It may take arbitrarily long, so it doesn't count toward the limit
+    /// on concurrent cluster calls.
     fn run_hook(&mut self, state: &State, runner: String, work: TaskJob, command: InFlightCommand) {
         let extensions = Arc::clone(&self.shared.extensions);
         let (operation, application) = (self.id, work.request.application.clone());
@@ -280,7 +280,7 @@ impl SyncEffects {
         });
     }
 
-    /// Cancels hooks whose results are no longer needed.
+    /// Cancels hooks when their results aren't needed anymore.
     fn cancel_runs(&mut self, state: &State) {
         let operation = state.operation().filter(|_| !state.is_finished());
         let is_awaited = |id: TaskId, attempt: u32| {
@@ -298,9 +298,9 @@ impl SyncEffects {
         });
     }
 
-    /// Starts the timer for the namespace watches. For a short operation, a look at the namespaces at the end
-    /// is enough. After a recovery, the watches start immediately, because the namespaces may have changed
-    /// while the operation wasn't running.
+    /// Starts the timer for the namespace watches. For a short operation, one look at the namespaces at the
+    /// end is enough. After a recovery, the watches start immediately, because the namespaces may have
+    /// changed while the operation wasn't running.
     fn start_namespace_timer(&mut self) {
         let inbox = self.inbox.clone();
         let wait = if self.is_recovered { Duration::ZERO } else { NAMESPACE_WATCH_DELAY };
@@ -312,7 +312,7 @@ impl SyncEffects {
     }
 
     fn watch_namespaces(&mut self, state: &State) {
-        // The timer is gone if the subscription was dropped in the meantime.
+        // The timer is gone if the subscription has been dropped in the meantime.
         if self.namespaces_due.take().is_none() {
             return;
         }
@@ -423,8 +423,8 @@ impl Effects<SyncOperation> for SyncEffects {
         }));
     }
 
-    /// Ends a subscription. The claim keeper is left running, even while it can't make calls, because the
-    /// operation holds its claim until it has finished.
+    /// Ends a subscription. The claim keeper continues, even while it can't make calls, because the operation
+    /// holds its claim until it finishes.
     fn end_subscription(&mut self, state: &State, command: &Command) {
         let ended = match command {
             Command::Observe { task } => vec![WatchTarget::Task(*task)],
@@ -487,9 +487,9 @@ impl Effects<SyncOperation> for SyncEffects {
         }
     }
 
-    /// Frees memory that a waiting operation doesn't need. If it is only waiting for objects to become
-    /// healthy, its manifests stay in memory a little longer: with many short waves, rereading them would
-    /// cost more than the waves themselves.
+    /// Frees memory that a waiting operation doesn't need. If it waits only for objects to become healthy,
+    /// its manifests stay in memory a little longer. With many short waves, rereading them would cost more
+    /// than the waves themselves.
     fn on_idle(&mut self, is_watching: bool) {
         self.request = None;
         self.mask.take_if(|mask| mask.bytes() > MASK_BYTES_MAX);

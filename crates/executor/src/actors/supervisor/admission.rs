@@ -1,9 +1,8 @@
-//! Admission of a new operation whose application already has an open operation. The new operation is
-//! rejected, is queued, or supersedes the open operation.
+//! Admission of a new operation while its application has an open one. The new operation is rejected, is
+//! queued, or supersedes the open operation.
 //!
-//! A queued operation exists only for as long as its submitter is waiting for the response. It isn't in the
-//! log, its start hasn't been announced to any caller, and it leaves the queue if the submitter drops its
-//! request.
+//! A queued operation exists only while its submitter waits for the response. It isn't in the log, its start
+//! hasn't been announced to any caller, and it leaves the queue if the submitter drops its request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ impl SupervisorState {
         if submit.if_open == ClaimConflictPolicy::Refuse || submit.operation == open || queued >= QUEUED_MAX {
             return reject_submission(submit, open);
         }
-        // Only an operation that has started may keep its manifests in memory.
+        // Only a started operation may keep its manifests in memory.
         let submit = Submission { submitted: None, ..submit };
         let supersedes = (submit.if_open == ClaimConflictPolicy::Supersede).then(|| ClaimHolder {
             operation: submit.operation.to_string(),
@@ -47,7 +46,7 @@ impl SupervisorState {
             Some(_) => queue.push_front(submit),
             None => queue.push_back(submit),
         }
-        // Resume the open operation if it has no actor, because it would never finish otherwise.
+        // If the open operation has no actor, resume it: otherwise, it would never finish.
         let (reply, resumed) = oneshot::channel();
         self.resume(myself, open, reply.into(), true);
         let myself = myself.clone();
@@ -70,7 +69,7 @@ impl SupervisorState {
         });
     }
 
-    /// Requests that an open operation end in favor of another operation.
+    /// Asks an open operation to end in favor of another.
     pub(super) fn supersede(&self, open: OperationId, by: ClaimHolder) {
         if let Some(child) = self.running.get(&open) {
             let request = Input::Claim(Ok(ClaimEvent::EndWanted { by }));
@@ -78,7 +77,7 @@ impl SupervisorState {
         }
     }
 
-    /// Starts an application's next queued operation once the open operation has finished.
+    /// Starts an application's next queued operation after the open operation has finished.
     pub(super) fn start_next(&mut self, myself: &ActorRef<SupervisorMessage>, application: &str) {
         while let Some(queue) = self.queues.get_mut(application) {
             let next = queue.pop_front();
@@ -111,17 +110,16 @@ impl SupervisorState {
         }
     }
 
-    /// Rejects queued operations that would otherwise wait forever because the open operation has no actor.
+    /// Rejects queued operations that would wait forever because the open operation has no actor.
     pub(super) fn reject_queued(&mut self, application: &str, open: OperationId) {
-        // Read the open operations again. The open operation may have finished by now, or the message about
-        // its end may have been discarded.
+        // Reread the open operations. The open operation may have finished by now, or the message about its
+        // end may have been discarded.
         self.open = None;
         for submit in self.queues.remove(application).into_iter().flatten() {
             reject_submission(submit, open);
         }
     }
 
-    /// Rejects all queued operations.
     pub(super) fn reject_all_queued(&mut self, error: impl Fn() -> EngineError) {
         for submit in std::mem::take(&mut self.queues).into_values().flatten() {
             let _ = submit.reply.send(Err(error()));

@@ -1,4 +1,4 @@
-//! Log compaction in short steps, both periodically and whenever the log has grown by about a tenth.
+//! Log compaction in short steps, periodically and whenever the log has grown by about a tenth.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl SupervisorState {
     }
 }
 
-/// Runs the compaction that is due. Its steps alternate with groups of batches, so a group waits for at most
+/// Runs a compaction that is due. Its steps alternate with groups of batches, so a group waits for at most
 /// one step.
 async fn run_compaction(
     shared: &EngineContext,

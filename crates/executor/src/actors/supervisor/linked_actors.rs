@@ -1,6 +1,6 @@
-//! Actors that operations depend on: the log actor, and one actor per cluster. If an actor exits
-//! unexpectedly, it is restarted. If it keeps failing, the operations that depend on it end with that failure
-//! as the reason.
+//! Actors that operations depend on: the log actor, and one actor per cluster. An actor that exits
+//! unexpectedly is restarted. If it keeps failing, its dependent operations end with that failure as the
+//! reason.
 
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ use crate::restarts::RESTART_WINDOW;
 const RESTARTS_MAX: usize = 5;
 
 impl SupervisorState {
-    /// Starts an actor that operations depend on.
     pub(super) async fn start_linked_actor(&mut self, myself: &ActorRef<SupervisorMessage>, part: ActorRole) {
         if self.is_stopping || self.shared.log_failure.get().is_some() {
             return;
@@ -70,15 +69,13 @@ impl SupervisorState {
         let (actor, _) = ClusterActor::spawn_linked(None, ClusterActor, arguments, myself.get_cell()).await?;
         self.actor_roles.insert(actor.get_id(), ActorRole::Cluster(destination.clone()));
         cluster.set_actor(Some(actor));
-        // Notify all operations, because those that started after the actor failed don't have subscriptions
-        // either.
+        // Notify all operations: those started since the failure don't have subscriptions either.
         for child in self.running.values().filter(|child| child.destination.as_ref() == Some(destination)) {
             let _ = child.actor.send_message(OperationMessage::Resubscribe);
         }
         Ok(())
     }
 
-    /// Adds a cluster on which operations can run.
     pub(super) async fn add_cluster(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
@@ -96,14 +93,14 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// Changes the health rules, including those for the objects that operations are already waiting for.
+    /// Changes the health rules, also for objects that operations are already waiting for.
     pub(super) fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.check_can_start()?;
         self.shared.health.set(rules.clone());
         for (_, cluster) in self.shared.clusters.all() {
             cluster.send(ClusterMessage::SetHealthRules(rules.clone()));
         }
-        // Restart the subscriptions. The old watches have evaluated objects using the old rules, and may have
+        // Restart the subscriptions. The old watches have evaluated objects with the old rules, and may have
         // fetched fewer fields.
         for child in self.running.values() {
             let _ = child.actor.send_message(OperationMessage::Resubscribe);
@@ -111,7 +108,7 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// Handles the unexpected end of an actor that operations depend on.
+    /// Handles the unexpected exit of an actor that operations depend on.
     pub(super) fn handle_linked_actor_failure(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
@@ -119,8 +116,7 @@ impl SupervisorState {
         reason: &str,
     ) {
         if self.is_stopping {
-            // The results of work in flight can no longer be recorded. The operations will observe them again
-            // when they are resumed.
+            // The results of work in flight can't be recorded. Resumed operations will observe them again.
             return self.answer_waiters();
         }
         if self.shared.log_failure.get().is_some() {
@@ -137,7 +133,7 @@ impl SupervisorState {
             match &part {
                 ActorRole::Cluster(destination) => {
                     self.abort_operations_on(destination, &reason);
-                    // Operations that start in the meantime wait until the actor is restarted.
+                    // Operations that start in the meantime wait for the restart.
                     wait = RESTART_WINDOW;
                 }
                 _ => return self.handle_log_failure(&reason),
@@ -158,7 +154,7 @@ impl SupervisorState {
         });
     }
 
-    /// Aborts the operations of a cluster that cannot be watched.
+    /// Aborts the operations on a cluster that can't be watched.
     fn abort_operations_on(&self, destination: &Destination, reason: &str) {
         for child in self.running.values().filter(|child| child.destination.as_ref() == Some(destination)) {
             let reason = reason.to_owned();
@@ -166,7 +162,7 @@ impl SupervisorState {
         }
     }
 
-    /// Handles a log that no longer accepts records.
+    /// Handles a log that rejects all further records.
     pub(super) fn handle_log_failure(&mut self, reason: &str) {
         let reason = self.shared.log_failure.get_or_init(|| reason.to_owned()).clone();
         self.fail_all(&reason);

@@ -1,5 +1,5 @@
-//! Results of the most recent operations. Queries that arrive shortly after an operation has finished use
-//! these results instead of waiting for the log.
+//! Results of the most recent operations. Queries shortly after an operation has finished use them instead of
+//! waiting for the log.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::actors::operation::Inspection;
 
 /// Maximum number of results.
 const RECENT_RESULTS_MAX: usize = 32;
-/// Maximum total number of resource results across all recent results. The newest result is never dropped.
+/// Maximum total number of resource results across all recent results. The newest result is always kept.
 const RESOURCE_RESULTS_MAX: usize = 5_000;
 
 /// Results of the last operations that finished in this process.
@@ -35,7 +35,6 @@ impl RecentResults {
         self.0.iter().map(|(_, end)| end.view.resources.len()).sum()
     }
 
-    /// Returns the final message of an operation.
     pub(super) fn final_message(&self, operation: OperationId) -> Option<&str> {
         self.find(operation).map(|end| end.view.message.as_str())
     }
@@ -44,7 +43,7 @@ impl RecentResults {
         self.0.iter().find(|(known, _)| *known == operation).map(|(_, end)| end)
     }
 
-    /// Returns an operation's result as of the time `now`.
+    /// Returns an operation's result as of `now`.
     pub(super) fn get_as_of(&self, operation: OperationId, now: Timestamp) -> Option<Inspection> {
         let Inspection { view, explanation } = self.find(operation)?;
         let explanation = explanation.clone().refresh(view, now);

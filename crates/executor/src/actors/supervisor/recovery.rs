@@ -1,7 +1,7 @@
 //! Reads operations from the log, to resume them or to restart them after their actor has failed.
 //!
-//! Reading an operation takes time proportional to the length of its log, so reads run in the background
-//! while the supervisor handles other messages.
+//! Reading an operation takes time proportional to its log, so reads run in the background while the
+//! supervisor handles other messages.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl SupervisorState {
         self.read_operation(myself, operation, ReadPurpose::Resume);
     }
 
-    /// Defers a message if its operation is currently being read. Otherwise, hands it back.
+    /// Defers a message while its operation is being read. Otherwise, hands it back.
     pub(super) fn defer(&mut self, message: SupervisorMessage) -> Option<SupervisorMessage> {
         let about = match &message {
             SupervisorMessage::Resume { operation, .. }
@@ -77,7 +77,7 @@ impl SupervisorState {
             if let ReadPurpose::Restart { delay, .. } = &purpose {
                 tokio::time::sleep(*delay).await;
             }
-            // The semaphore is never closed. If it were, there would merely be more concurrent reads.
+            // The semaphore is never closed. If it were, more reads would simply run concurrently.
             let _permit = reads.acquire().await;
             let result = match &purpose {
                 ReadPurpose::Resume => read_resumable(&shared, operation).await,
@@ -113,7 +113,7 @@ impl SupervisorState {
         else {
             return;
         };
-        // The operation may have started and finished while it was being looked up.
+        // The operation may have started and finished during the lookup.
         let ended = self.recent_results.final_message(operation).map(str::to_owned);
         let resumed = match (self.check_can_start(), result, ended) {
             (Ok(()), _, _) if self.running.contains_key(&operation) => Ok(()),
@@ -138,8 +138,8 @@ impl SupervisorState {
         about.destination.as_ref().is_some_and(|destination| self.shared.clusters.get(destination).is_some())
     }
 
-    /// Handles an actor's panic or error. The actor's in-memory state is lost, and a new actor continues from
-    /// the log.
+    /// Handles a panic or error of an actor. Its in-memory state is lost, and a new actor continues from the
+    /// log.
     pub(super) fn handle_actor_failure(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
@@ -151,8 +151,8 @@ impl SupervisorState {
             return self.fail_all(&reason);
         }
         if self.is_stopping {
-            // Don't start another actor, because it wouldn't know that it must stop. The operation can be
-            // resumed from the log later.
+            // Don't start another actor: it wouldn't know that it must stop. The operation can be resumed
+            // from the log later.
             return self.abandon_operation(operation, || EngineError::ShuttingDown);
         }
         let Some(child) = self.running.get_mut(&operation) else { return };
@@ -182,8 +182,8 @@ impl SupervisorState {
         end_reason: Option<String>,
         result: Result<RecoveredOperation, EngineError>,
     ) {
-        // Without a running entry, the log has failed or the engine is stopping, and all callers have been
-        // notified already.
+        // Without a running entry, the log has failed or the engine is stopping, and all callers have already
+        // been notified.
         let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
         let restarts = child.restarts.clone();
         let started = match result {
@@ -200,7 +200,7 @@ impl SupervisorState {
     }
 
     fn abort_operation(&mut self, operation: OperationId, reason: &str) {
-        // Read the open operations again, because this operation may not have been recorded in the log.
+        // Reread the open operations: this one may not be in the log.
         self.open = None;
         self.abandon_operation(operation, || EngineError::StartFailed {
             operation,
@@ -209,7 +209,7 @@ impl SupervisorState {
     }
 }
 
-/// Reads an operation whose actor has failed, once its records in flight have been written.
+/// Reads an operation after its actor has failed, once its records in flight are written.
 async fn read_settled(
     shared: &EngineContext,
     operation: OperationId,
@@ -229,7 +229,7 @@ async fn read_resumable(
     shared: &EngineContext,
     operation: OperationId,
 ) -> Result<RecoveredOperation, EngineError> {
-    // Look up the entry before the records. An operation that starts during the lookup is then either unknown
+    // Look up the entry before the records, so that an operation started during the lookup is either unknown
     // or readable.
     let entry = run_blocking(&shared.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
     let loaded = load(shared, operation).await;

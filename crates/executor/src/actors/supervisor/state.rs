@@ -31,11 +31,11 @@ pub(super) const CONCURRENT_READS_MAX: usize = 8;
 
 pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
-/// Message to the supervisor, from the engine or from an actor it has started.
+/// Message to the supervisor, from the engine or from one of its actors.
 pub(crate) enum SupervisorMessage {
     /// Start a new operation.
     Submit(Submission),
-    /// List of open operations, for the submissions that are waiting for it.
+    /// Open operations, for the submissions waiting for the list.
     OpenOperationsLoaded(Result<Vec<Summary>, LogError>),
     /// Resume an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
@@ -57,13 +57,13 @@ pub(crate) enum SupervisorMessage {
     AddCluster { destination: Destination, cluster: Arc<dyn Cluster>, reply: Reply<()> },
     /// Change the health rules.
     SetHealthRules { rules: HealthRules, reply: Reply<()> },
-    /// Return the operations that have an actor in this process.
+    /// Return the operations with an actor in this process.
     ListRunning { reply: Reply<BTreeSet<OperationId>> },
-    /// Return the number of entries about operations in memory.
+    /// Return the number of in-memory entries about operations.
     Entries { reply: Reply<usize> },
     /// End an open operation in favor of another.
     Supersede { open: OperationId, by: ClaimHolder },
-    /// The application's open operation cannot continue.
+    /// The application's open operation can't continue.
     OpenOperationStuck { application: String, open: OperationId },
     /// An application has no open operation, so a queued operation can start.
     StartNext { application: String },
@@ -100,38 +100,38 @@ pub(crate) struct SupervisorState {
     pub actor_roles: HashMap<ActorId, ActorRole>,
     /// Failures of the actors that operations depend on.
     pub restarts: BTreeMap<ActorRole, Restarts>,
-    /// Permit that is held while the log is being written.
+    /// Permit held while the log is being written.
     pub write_permit: Arc<Semaphore>,
     /// Background tasks, which end with the supervisor.
     pub tasks: JoinSet<()>,
     /// Open operation of each application, according to the log. Loaded on first use.
     pub open: Option<HashMap<String, OperationId>>,
-    /// Submissions that are waiting for the list of open operations.
+    /// Submissions waiting for the list of open operations.
     pub waiting_submissions: Vec<Submission>,
-    /// Operations that are waiting for their application's open operation to finish.
+    /// Operations waiting for their application's open operation to finish.
     pub queues: HashMap<String, Queue>,
-    /// Operations that are being read from the log in order to resume them.
+    /// Operations being read from the log to be resumed.
     pub resuming: HashMap<OperationId, PendingResume>,
     pub recent_results: RecentResults,
     /// Limits the number of concurrent reads of operations.
     pub reads: Arc<Semaphore>,
     pub is_stopping: bool,
-    /// Callers to notify when all actors have stopped.
+    /// Callers to notify once all actors have stopped.
     pub shutdown_replies: Vec<Reply<()>>,
 }
 
 pub(crate) struct Child {
     pub actor: ActorRef<OperationMessage>,
     pub application: String,
-    /// `None` for an operation whose first records were lost.
+    /// `None` if the operation's first records were lost.
     pub destination: Option<Destination>,
     pub restarts: Restarts,
-    /// True if the operation's actor has failed and hasn't restarted yet.
+    /// True if the actor has failed and hasn't restarted yet.
     pub is_down: bool,
     pub waiters: Vec<Reply<OperationView>>,
 }
 
-/// Metadata of an operation, for an operation that isn't in the log yet.
+/// Metadata of an operation, available before the operation is in the log.
 pub(crate) struct OperationMetadata {
     pub application: String,
     pub destination: Option<Destination>,
@@ -148,7 +148,7 @@ impl OperationMetadata {
     }
 }
 
-/// A request for a new operation, with the caller that is waiting for the operation to be accepted.
+/// Request for a new operation, and the caller waiting for its acceptance.
 pub(crate) struct Submission {
     pub operation: OperationId,
     pub request: Box<SyncRequest>,
@@ -156,10 +156,9 @@ pub(crate) struct Submission {
     /// Stored plan to execute.
     pub plan: Option<Box<StoredPlanRef>>,
     pub submitted: Option<Box<SubmittedManifests>>,
-    /// Policy that applies if the application has another open operation.
+    /// Policy for an application with another open operation.
     pub if_open: ClaimConflictPolicy,
-    /// Manifests to store again after the submission has left the queue. Empty if the submission isn't
-    /// queued.
+    /// Manifests to store again after the submission has left the queue. Empty if it isn't queued.
     pub manifests: Box<Targets>,
     pub reply: Reply<()>,
 }
@@ -182,11 +181,11 @@ pub(crate) enum ReadPurpose {
     Restart { delay: Duration, end_reason: Option<String> },
 }
 
-/// An operation that is being read from the log in order to resume it.
+/// Operation being read from the log to be resumed.
 pub(crate) struct PendingResume {
     pub reply: Reply<()>,
-    /// True to resume the operation only if this engine is connected to its cluster.
+    /// True if the operation may be resumed only if this engine is connected to its cluster.
     pub if_connected: bool,
-    /// Messages that are deferred until the operation has been read.
+    /// Messages deferred until the operation has been read.
     pub deferred_messages: Vec<SupervisorMessage>,
 }

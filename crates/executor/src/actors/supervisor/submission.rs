@@ -17,7 +17,7 @@ use crate::summary::Summary;
 enum OpenOperation {
     None,
     One(OperationId),
-    /// The open operation isn't known yet, so the log must be read.
+    /// Not known without reading the log.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ impl SupervisorState {
 
     /// Returns an application's open operation from memory. Reading the log for each submission would be too
     /// slow with thousands of operations. Only this engine starts operations in its log, but other processes
-    /// can record the end of an operation.
+    /// can record their end.
     fn find_open_operation(&self, application: &str) -> OpenOperation {
         match self.open.as_ref().map(|known| known.get(application)) {
             Some(None) => OpenOperation::None,
@@ -54,7 +54,7 @@ impl SupervisorState {
         });
     }
 
-    /// Starts or rejects the submissions that were waiting for the list of open operations.
+    /// Starts or rejects the submissions that waited for the list of open operations.
     pub(super) async fn receive_open_operations(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
@@ -67,15 +67,14 @@ impl SupervisorState {
                 if let Some(Submission { reply, .. }) = submits.next() {
                     let _ = reply.send(Err(error.into()));
                 }
-                // The list can't be read. Submit the remaining operations again, each of which triggers a new
-                // read.
+                // The list can't be read. Resubmit the remaining operations; each triggers a new read.
                 submits.for_each(|submit| drop(myself.send_message(SupervisorMessage::Submit(submit))));
                 return;
             }
         };
         let open = open.into_iter().map(|summary| (summary.application, summary.operation));
         let mut known: HashMap<_, _> = open.collect();
-        // An operation that has just started may not be in the log yet.
+        // An operation that just started may not be in the log yet.
         known.extend(self.running.iter().map(|(id, child)| (child.application.clone(), *id)));
         self.open = Some(known);
         for submit in submits {

@@ -1,4 +1,4 @@
-//! Tests services that don't share a state directory, on one simulated cluster with virtual time.
+//! Services without a shared state directory, on one simulated cluster in virtual time.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use tidegate_model::{Gvk, Timestamp};
 use super::*;
 use crate::claims::SERVICE_LEASE_DURATION;
 
-/// A service's connection to the cluster. Tests can cut it.
+/// A service's connection to the cluster, which tests can cut.
 struct Link {
     cluster: Arc<SimCluster>,
     is_cut: AtomicBool,
@@ -129,7 +129,7 @@ async fn a_standby_takes_over_at_once_from_a_service_that_ends_and_soon_from_one
     }
 }
 
-/// The fence blocks a service's writes before another service can be in charge.
+/// The fence blocks a service's writes before another service can take charge.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_cannot_renew_its_lease_stops_writing_before_another_one_begins() {
     let cluster = cluster();
@@ -152,7 +152,7 @@ async fn a_service_that_cannot_renew_its_lease_stops_writing_before_another_one_
     assert!(cluster.get(&map, "default", "after").await.unwrap().is_none());
     // The fence does not block reads.
     assert!(fenced.get(&map, "default", "before").await.unwrap().is_some());
-    // When the API server responds again, the first service detects that the other service has the Lease.
+    // When the API server responds again, the first service finds that the other service has the Lease.
     first.restore();
     let LeaseLoss::Taken(Some(holder)) = held.wait_until_lost().await else { panic!("the Lease is taken") };
     assert_eq!(holder.identity, second.identity.to_string());
@@ -188,7 +188,7 @@ async fn a_service_that_slept_detects_that_another_one_has_its_lease() {
     let LeaseLoss::Taken(Some(holder)) = lost else { panic!("{lost:?}") };
     assert_eq!(holder.identity, second.identity.to_string());
     assert!(after <= SERVICE_LEASE_RENEWAL_INTERVAL.as_secs(), "{after} s");
-    // When the first service ends, the other service keeps the Lease.
+    // When the first service ends, the other keeps the Lease.
     held.release().await;
     let lease = cluster.get(&gvk, "default", "tidegate").await.unwrap().unwrap();
     assert_eq!(lease.text("/spec/holderIdentity"), second.identity.to_string());

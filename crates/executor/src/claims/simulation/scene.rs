@@ -13,8 +13,8 @@ use tidegate_model::{ClaimLocation, Object, Timestamp};
 use crate::claims::keeper::KeeperEnvironment;
 use crate::claims::record::Lease;
 
-/// Time in milliseconds after which no more faults occur. If faults continued, for example with every fifth
-/// response lost, claims could never be observed for long enough to expire.
+/// Time in milliseconds after which faults stop. Otherwise, for example with every fifth response lost,
+/// claims could never be observed for long enough to expire.
 pub(super) const FAULTS_END: u64 = 600_000;
 
 /// Deterministic random number generator (splitmix64).
@@ -57,12 +57,12 @@ pub(super) enum Event {
     AnswerArrives(usize, u64, u32, Answer),
     /// An operation starts, or its process restarts.
     Start(usize),
-    /// The operation's work is done, or the operation was asked to end.
+    /// The operation's work is done, or it was asked to end.
     WorkEnds(usize),
     Crash(usize),
 }
 
-/// Faults that occur in the calls and processes of a simulation.
+/// Faults in the calls and processes of a simulation.
 pub(super) struct Faults {
     pub slow: u64,
     pub lost: u64,
@@ -79,16 +79,16 @@ pub(super) struct Scene {
     pub calls: u64,
     pub leases: BTreeMap<ClaimLocation, Object>,
     pub versions: u64,
-    /// Time at which the application's namespace is created.
+    /// Creation time of the application's namespace.
     pub home_created_at: u64,
     pub answers: BTreeMap<u64, Answer>,
-    /// Number of times that each operation's process has been started.
+    /// Number of times each operation's process has been started.
     pub lives: Vec<u32>,
     pub news: VecDeque<(usize, ClaimEvent)>,
     pub renewals: VecDeque<(usize, u64)>,
     /// Finished operations, if all operations share a log.
     pub finished: Option<BTreeSet<String>>,
-    /// True if events are printed.
+    /// True to print events.
     pub is_verbose: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Tests the comparison of replaced objects, on a simulated cluster.
+//! Comparison of replaced objects, on a simulated cluster.
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -14,7 +14,7 @@ fn request() -> SyncRequest {
     SyncRequest::new("shop", "default", Destination::Simulated)
 }
 
-/// Returns an object whose spec has more fields than the manifest.
+/// Returns an object with more spec fields than the manifest.
 fn object(kind: &str, options: &str, more: &Value) -> Object {
     let group = if kind == "Job" { "batch" } else { "apps" };
     let mut pod = json!({"containers": [{"name": "a", "image": "x:1"}]});
@@ -33,8 +33,8 @@ fn object(kind: &str, options: &str, more: &Value) -> Object {
     Object::try_from(object).unwrap()
 }
 
-/// Creates an object as Tidegate would. `object` includes the server's defaults, because a real server also
-/// records defaults as owned by the manager that creates the object.
+/// Creates an object as Tidegate would. `object` includes the server's defaults, because a real server
+/// records them as owned by the manager that creates the object.
 async fn create(cluster: &SimCluster, mut object: Object) {
     let request = request();
     request.tracking.mark_manifest(&mut object, &request.application, &request.namespace);

@@ -1,20 +1,18 @@
-//! Masks a text line by line. Each line is emitted before the next one arrives.
+//! Masks a text line by line, emitting each line before the next arrives.
 
 use std::sync::Arc;
 
 use super::{MASK, Mask};
 
-/// Number of preceding bytes that are searched together with a line, because a value can span lines. In any
-/// encoding, the beginning of a value that is shorter than [`PREFIX_BYTES`](super::PREFIX_BYTES) fits into
-/// this size.
+/// Number of preceding bytes searched together with a line, because a value can span lines. In any encoding,
+/// the beginning of a value shorter than [`PREFIX_BYTES`](super::PREFIX_BYTES) fits into this size.
 const CONTEXT_BYTES: usize = 96;
-/// Number of preceding bytes that are searched if a value is known to continue in the next line. No encoding
-/// of a value is longer than this.
+/// Number of preceding bytes searched if a value is known to continue in the next line. No encoding of a
+/// value is longer.
 const OPEN_VALUE_CONTEXT_BYTES: usize = 64 * 1024;
 
-/// Masks a text line by line, including values that span several lines. A value is recognized only once its
-/// beginning is complete, so if it starts at the very end of a line, a few of its characters may remain
-/// visible.
+/// Masks a text line by line, including values that span lines. A value is recognized only once its beginning
+/// is complete. If it starts at the very end of a line, a few of its characters may remain visible.
 #[derive(Clone, Debug)]
 pub struct LineMask {
     mask: Arc<Mask>,
@@ -23,7 +21,7 @@ pub struct LineMask {
 }
 
 impl LineMask {
-    /// Creates a mask that is positioned at the beginning of a text.
+    /// Creates a mask at the beginning of a text.
     pub fn new(mask: Arc<Mask>) -> Self {
         Self { mask, context: String::new() }
     }
@@ -84,7 +82,7 @@ mod tests {
         assert_eq!(lines("", "nothing is secret"), "nothing is secret");
     }
 
-    /// Programs fold long values. No line may reveal any part of the value, however many lines there are.
+    /// Programs fold long values. No line may reveal any part of the value, however many there are.
     #[test]
     fn a_folded_value_is_masked_in_all_its_lines() {
         let value: String = (0..400).map(|number| format!("{number:03}-")).collect();
@@ -99,7 +97,7 @@ mod tests {
         }
     }
 
-    /// The beginning of the value is at the end of a line and too short to be recognized.
+    /// The value begins at the end of a line, too short to be recognized.
     #[test]
     fn the_rest_of_a_value_is_masked_after_an_unrecognized_beginning() {
         let shown =

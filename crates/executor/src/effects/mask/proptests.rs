@@ -18,8 +18,8 @@ fn encode_bytewise(parts: [&str; 3], encode: impl Fn(&str) -> String) -> Encoded
     (format!("{before}{value}{after}"), before.len()..before.len() + value.len())
 }
 
-/// Encodes the parts as base64, and returns the range of the characters that contain bits of the middle part.
-/// Each base64 character contains six bits.
+/// Encodes the parts as base64, and returns the range of characters with bits of the middle part. Each base64
+/// character contains six bits.
 fn encode_base64(parts: [&str; 3], engine: &impl base64::Engine) -> EncodedText {
     let [before, value, _] = parts.map(str::len);
     (engine.encode(parts.concat()), before * 8 / 6..((before + value) * 8).div_ceil(6))
@@ -98,7 +98,7 @@ fn check_masked(mask: &Mask, what: &str, (text, value): &EncodedText) -> Result<
     Ok(())
 }
 
-/// Generates values that are long enough to be recognized between other letters.
+/// Generates values long enough to be recognized between other letters.
 fn value_strategy() -> impl Strategy<Value = String> {
     "[!-~äß😀]([ -~äß😀]{6,40})[!-~äß😀]".prop_filter("long enough", |value| {
         value.chars().filter(|sign| !sign.is_ascii_whitespace()).count() >= ANYWHERE_BYTES_MIN

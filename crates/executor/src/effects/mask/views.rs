@@ -1,32 +1,31 @@
-//! Decoded views of a text. Each byte of a view remembers its position in the original, so that the mask can
-//! search the decoded text instead of searching for every possible encoding.
+//! Decoded views of a text. Each byte of a view remembers its position in the original. The mask can
+//! therefore search the decoded text instead of searching for every possible encoding.
 //!
 //! ```text
 //! text ─▶ without whitespace ─▶ without percent signs, backslashes ─▶ without whitespace ─▶ base64 decoded
 //!           (escapes may span lines)                                    (encoded line breaks)
 //! ```
 //!
-//! Each decoding step is optional. The size of each view is proportional to the size of the text, and the
-//! number of views is bounded.
+//! Each decoding step is optional. The size of each view is proportional to that of the text, and the number
+//! of views is bounded.
 
 use std::ops::Range;
 
-/// Minimum length of a base64 run that can contain a value worth masking.
+/// Minimum length of a base64 run worth decoding.
 const BASE64_CHARS_MIN: usize = 6;
 
 /// A decoded view of a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub bytes: Vec<u8>,
-    /// Range in the original text from which each byte was decoded.
+    /// Source range of each byte in the original text.
     origins: Vec<Range<usize>>,
-    /// True if lines were joined, so that bytes that are adjacent in the view may not be adjacent in the
-    /// original.
+    /// True if lines were joined, so that adjacent bytes of the view may not be adjacent in the original.
     pub has_joined_lines: bool,
 }
 
-/// Calls `show` with each distinct view of a text. Only one view exists at a time, because each is as large
-/// as several copies of the text.
+/// Calls `show` with each distinct view of a text. Only one view exists at a time, because each takes as much
+/// memory as several copies of the text.
 pub(super) fn for_each_view(text: &str, show: &mut dyn FnMut(&View)) {
     let plain = View::from_text(text);
     if let Some(joined) = plain.without_whitespace() {
@@ -35,13 +34,13 @@ pub(super) fn for_each_view(text: &str, show: &mut dyn FnMut(&View)) {
     show_decoded(&plain, show);
 }
 
-/// Calls `show` with a view, and with the same view after decoding percent and backslash escapes.
+/// Calls `show` with a view, and with its percent and backslash escapes decoded.
 fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
     show_joined(view, true, show);
     if view.bytes.contains(&b'%') {
         show_joined(&view.decode(decode_percent), true, show);
-        // In form encoding, a plus sign is a space. Don't decode base64 afterwards, because base64 also uses
-        // the plus sign.
+        // In form encoding, a plus sign is a space. Don't decode base64 afterwards: it uses the plus sign
+        // too.
         let form = |rest: &[u8]| match rest.first() {
             Some(b'+') => Some((1, vec![b' '])),
             _ => decode_percent(rest),
@@ -49,19 +48,19 @@ fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
         show_joined(&view.decode(form), false, show);
     }
     if view.bytes.contains(&b'\\') {
-        // Decode twice, because quoted text may have been quoted again.
+        // Decode twice: quoted text may have been quoted again.
         let once = view.decode(decode_escape);
         show_joined(&once.decode(decode_escape), true, show);
         show_joined(&once, true, show);
     }
 }
 
-/// Calls `show` with a view, with the view without whitespace, and with the decoded base64 content of both.
+/// Calls `show` with a view, with and without whitespace, and with the decoded base64 content of both.
 fn show_joined(view: &View, may_be_packed: bool, show: &mut dyn FnMut(&View)) {
     for view in [Some(view), view.without_whitespace().as_ref()].into_iter().flatten() {
         show(view);
-        // A value can start at any offset of the encoded text. The encoded text can start anywhere among
-        // other letters.
+        // A value can start at any offset of the encoded text, and the encoded text anywhere among other
+        // letters.
         for skipped in (0..4).filter(|_| may_be_packed) {
             let unpacked = view.decode_base64(skipped);
             show(&unpacked);
@@ -78,14 +77,14 @@ impl View {
         Self { bytes: text.as_bytes().to_vec(), origins, has_joined_lines: false }
     }
 
-    /// Returns the range in the original text from which the given bytes of the view were decoded.
+    /// Returns the source range of the view's `bytes` in the original text.
     pub fn original_range(&self, bytes: Range<usize>) -> Option<Range<usize>> {
         let last = bytes.end.checked_sub(1)?;
         Some(self.origins.get(bytes.start)?.start..self.origins.get(last)?.end)
     }
 
-    /// Decodes a view character by character. For an encoded character, `sign` returns its length and the
-    /// bytes that it represents.
+    /// Decodes a view character by character. For an encoded character, `sign` returns its length and decoded
+    /// bytes.
     fn decode(&self, sign: impl Fn(&[u8]) -> Option<(usize, Vec<u8>)>) -> Self {
         let mut read = Self { has_joined_lines: self.has_joined_lines, ..Self::default() };
         let mut at = 0;
@@ -106,8 +105,8 @@ impl View {
         read
     }
 
-    /// Returns the view without whitespace if it has several lines, because programs can break and indent
-    /// lines anywhere.
+    /// Returns the view without whitespace if it has several lines: programs can break and indent lines
+    /// anywhere.
     fn without_whitespace(&self) -> Option<Self> {
         let blank = |rest: &[u8]| rest.first()?.is_ascii_whitespace().then(|| (1, Vec::new()));
         self.bytes.contains(&b'\n').then(|| Self { has_joined_lines: true, ..self.decode(blank) })
@@ -129,7 +128,7 @@ impl View {
         unpacked
     }
 
-    /// Decodes one run, and appends a byte that doesn't occur in any value.
+    /// Decodes one run, followed by a byte that doesn't occur in any value.
     fn decode_base64_run(&self, run: Range<usize>, into: &mut Self) {
         let chars = self.bytes.get(run.clone()).unwrap_or_default();
         let (mut held, mut bits) = (0_u32, 0_u32);
@@ -137,7 +136,7 @@ impl View {
             (held, bits) = ((held << 6) | u32::from(value), bits.saturating_add(6));
             let Some(left) = bits.checked_sub(8) else { continue };
             let byte = u8::try_from((held >> left) & 0xff).unwrap_or_default();
-            // The first bits of the byte are in the preceding character.
+            // The first bits of the byte come from the preceding character.
             into.push(byte, self.original_range(at.saturating_sub(1)..at.saturating_add(1)));
             (held, bits) = (held & ((1 << left) - 1), left);
         }
@@ -152,7 +151,6 @@ impl View {
     }
 }
 
-/// Returns the value of a base64 character.
 fn decode_sextet(byte: u8) -> Option<u8> {
     match byte {
         b'A'..=b'Z' => Some(byte - b'A'),

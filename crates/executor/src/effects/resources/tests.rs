@@ -1,4 +1,4 @@
-//! Tests applies that take over fields, on a simulated cluster.
+//! Applies that take over fields, on a simulated cluster.
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -26,7 +26,7 @@ async fn apply_as(cluster: &SimCluster, manager: &str, object: Object) -> Object
     cluster.apply_as(manager, request).await.unwrap().object
 }
 
-/// Creates a task as it would appear in a plan that was made when the object was `live`.
+/// Creates a task as in a plan made when the object was `live`.
 fn task(live: &Object) -> Task {
     Task {
         action: Action::Apply,
@@ -76,7 +76,7 @@ async fn fields_of_argo_cd_are_removed_and_those_of_others_stay() {
     assert_eq!(sync(&cluster, &task(&live), true).await, json!({"kept": "1", "theirs": "1"}));
 }
 
-/// The process is killed after the first of the two writes.
+/// The process is killed between the two writes.
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_takeover_is_completed() {
     let cluster = cluster();
@@ -92,7 +92,7 @@ async fn an_interrupted_takeover_is_completed() {
     assert_eq!(sync(&cluster, &task(&live), true).await, json!({"kept": "1"}));
 }
 
-/// The plan may be hours old. If an object now has another application's mark, it is applied, but none of its
+/// The plan may be hours old. An object that now has another application's mark is applied, but none of its
 /// fields are taken over.
 #[tokio::test(start_paused = true)]
 async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
@@ -107,7 +107,7 @@ async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
     let mut live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     live.metadata_mut().insert("uid".to_owned(), "another".into());
     assert_eq!(sync(&cluster, &task(&live), false).await, both);
-    // The fields are owned by a manager that isn't in the plan.
+    // The fields belong to a manager that isn't in the plan.
     let cluster = self::cluster();
     let live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     let mut unnamed = task(&live);
@@ -115,7 +115,7 @@ async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
     assert_eq!(sync(&cluster, &unnamed, false).await, both);
 }
 
-/// The hint doesn't depend on the write mode, because the server refuses unknown fields in all of them.
+/// The hint doesn't depend on the write mode: the server refuses unknown fields in all of them.
 #[tokio::test(start_paused = true)]
 async fn unknown_fields_are_refused_with_a_hint_in_every_write_mode() {
     let cluster = cluster();

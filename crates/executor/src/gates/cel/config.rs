@@ -9,7 +9,7 @@ use tidegate_model::{Gvk, Object};
 
 use super::object_watches::Selection;
 
-/// Maximum number of characters of an expression in messages.
+/// Maximum length of an expression in messages, in characters.
 const EXPRESSION_CHARS_MAX: usize = 200;
 
 /// A selection of objects, and an expression that must be true for each of them.
@@ -45,12 +45,12 @@ pub(super) struct CompiledGate {
     message: Option<Condition>,
     /// The expression as shown in messages.
     expression_text: String,
-    /// Description of the selected objects, for messages while there are none.
+    /// Description of the selected objects for messages, in case there are none.
     objects_text: String,
 }
 
 impl CelGate {
-    /// Returns all problems of the configuration.
+    /// Returns all problems with the configuration.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut note = |field: &str, problem: &str| wrong.push(format!("{field}: {problem}"));
@@ -108,7 +108,7 @@ impl CelGate {
 }
 
 impl CompiledGate {
-    /// Returns the reason why the objects don't meet the condition, or `None` if they do.
+    /// Explains why the objects don't meet the condition, or returns `None` if they do.
     pub fn unmet_reason<'a>(&self, objects: impl Iterator<Item = &'a Object>) -> Option<String> {
         let mut objects = objects.peekable();
         if objects.peek().is_none() {
@@ -139,7 +139,7 @@ fn is_plain_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
 }
 
-/// Shortens a text to a single line.
+/// Shortens a text to one line.
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= EXPRESSION_CHARS_MAX {

@@ -1,5 +1,5 @@
 //! Watches of objects in a cluster, for gates. Gates that select the same objects share a watch, which stays
-//! open for as long as any of them exists.
+//! open while any of them exists.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -11,16 +11,15 @@ use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent};
 use tidegate_model::{Destination, Object};
 use tokio::sync::{Semaphore, watch};
 
-/// Delay before a watch that was closed or failed is reopened. It doubles, up to [`RETRY_MAX`], until a watch
-/// succeeds.
+/// Delay before a closed or failed watch is reopened. Doubles up to [`RETRY_MAX`] until a watch succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
-/// Maximum delay before a watch is opened again.
+/// Maximum delay before a watch is reopened.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// Selection of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Selection {
-    /// Kind, and the namespace if the selection is restricted to one.
+    /// Kind, and the namespace if limited to one.
     pub scope: Scope,
     /// Required name.
     pub name: Option<String>,
@@ -35,18 +34,18 @@ impl Selection {
     }
 }
 
-/// Namespace and name of an object whose kind is clear from the context.
+/// Namespace and name of an object of a known kind.
 pub(super) type Place = (String, String);
 
 /// Result of a watch.
 #[derive(Clone, Debug, Default)]
 pub(super) enum View {
-    /// The first list has not arrived yet.
+    /// The first list hasn't arrived.
     #[default]
     Pending,
     /// The objects can't be read, for this reason.
     Unreadable(String),
-    /// Selected objects that exist, by namespace and name.
+    /// The selected objects, by namespace and name.
     Listed(BTreeMap<Place, Arc<Object>>),
 }
 
@@ -59,17 +58,17 @@ pub(crate) struct ObjectWatches(Arc<Mutex<BTreeMap<Key, watch::Sender<View>>>>);
 /// A connection to a cluster.
 #[derive(Clone)]
 pub(crate) struct ClusterConnection {
-    /// Destination of the cluster in requests.
+    /// Destination that requests use for the cluster.
     pub destination: Destination,
-    /// Cluster on which the watches are opened.
+    /// Cluster for the watches.
     pub cluster: Arc<dyn Cluster>,
-    /// Limits concurrent calls. Opening a watch counts as a call, but an open watch doesn't.
+    /// Limit on concurrent calls. Opening a watch counts as a call, but an open watch doesn't.
     pub permits: Arc<Semaphore>,
 }
 
 impl ObjectWatches {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, watch::Sender<View>>> {
-        // Every change under the lock is a single operation, so a panic can't leave a partial change behind.
+        // Every change under the lock is a single operation, so a panic can't leave a partial change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,7 +108,7 @@ impl ObjectWatches {
         receiver
     }
 
-    /// Removes a watch unless it has gained a new subscriber in the meantime.
+    /// Removes a watch, unless it has a new subscriber.
     fn remove_if_unused(&self, key: &Key, sender: &watch::Sender<View>) -> bool {
         let mut watches = self.lock();
         let is_over = sender.is_closed();

@@ -1,4 +1,4 @@
-//! Property test in which operations request slots, receive slots, record slots late, release slots, and are
+//! Property test of operations that request slots, receive them, record them late, release them, and are
 //! killed, in any order.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn group_set(groups: &[&str]) -> BTreeSet<String> {
     groups.iter().map(|group| (*group).to_owned()).collect()
 }
 
-/// State of an operation from the point of view of its actor.
+/// State of an operation as seen by its actor.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Actor {
     /// Groups in which the actor's waiting wave needs a slot.
@@ -31,9 +31,9 @@ struct Scene {
     groups: Groups,
     limits: BTreeMap<&'static str, usize>,
     actors: Vec<Actor>,
-    /// Slots of each actor in its log, which survive a restart.
+    /// Slots of each actor in its log. They survive a restart.
     log: Vec<BTreeSet<String>>,
-    /// Verdicts that were reported but haven't been processed yet.
+    /// Reported but unprocessed verdicts.
     inbox: Arc<Mutex<Vec<(usize, String, Verdict)>>>,
     /// Waiting operations, in the order of their requests.
     order: Vec<usize>,
@@ -75,7 +75,7 @@ impl Scene {
         }
     }
 
-    /// Processes an actor's verdicts. The actor enters its wave once all gates are open.
+    /// Processes an actor's verdicts. Once all gates are open, the actor enters its wave.
     fn process_verdicts(&mut self, who: usize) {
         let verdicts: Vec<_> = self.inbox.lock().unwrap().extract_if(.., |(whom, ..)| *whom == who).collect();
         let open: BTreeSet<String> = verdicts
@@ -98,7 +98,7 @@ impl Scene {
         self.actors[who] = Actor { wanted: None, places: asked };
     }
 
-    /// Makes an actor's state durable. The actor withdraws its request if it is no longer waiting.
+    /// Makes an actor's state durable. An actor that isn't waiting withdraws its request.
     fn make_durable(&mut self, who: usize) {
         let actor = &self.actors[who];
         self.log[who].clone_from(&actor.places);
@@ -119,7 +119,7 @@ impl Scene {
     fn leave(&mut self, who: usize) {
         let actor = &mut self.actors[who];
         if actor.wanted.take().is_some() {
-            // A slot may have been assigned at the same moment, but the operation continues without it.
+            // A slot may have been assigned concurrently, but the operation continues without it.
             self.order.retain(|other| *other != who);
             self.inbox.lock().unwrap().retain(|(whom, ..)| *whom != who);
             self.take_back_places(who);
@@ -136,7 +136,7 @@ impl Scene {
         for (actor, log) in self.actors.iter_mut().zip(&self.log) {
             *actor = Actor { wanted: None, places: log.clone() };
         }
-        // An operation starts before the slots in the log have been read.
+        // An operation starts before the slots in the log are read.
         self.request(0, &group_set(&["db"]));
         let recorded = |(who, places): (usize, &BTreeSet<String>)| RecordedPlaces {
             operation: id(who),
@@ -154,7 +154,8 @@ impl Scene {
         }
     }
 
-    /// Runs the scene until all operations have released their slots. Every request must therefore succeed.
+    /// Runs the scene until all operations have released their slots. By then, every request must have
+    /// succeeded.
     fn drain(&mut self) {
         for _ in 0..self.actors.len() * 4 {
             for who in 0..self.actors.len() {
@@ -239,7 +240,7 @@ fn the_first_waiting_operation_sees_the_holders_and_the_others_their_turn() {
     assert!(about_web && scene.groups.members("web").is_empty(), "the operation gets all its slots at once");
 }
 
-/// An operation that is in the log but hasn't been resumed keeps its slot until it has finished.
+/// An operation that is in the log but hasn't resumed keeps its slot until it finishes.
 #[test]
 fn an_operation_that_is_not_running_keeps_its_place() {
     let mut scene = Scene::new(3, [1, 1, 1]);

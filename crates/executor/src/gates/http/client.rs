@@ -15,11 +15,11 @@ use serde::Deserialize;
 
 use super::config::EndpointRequest;
 
-/// Maximum size of a response in bytes. Responses contain just a yes or no, and an optional reason.
+/// Maximum size of a response in bytes. A response is just a yes or no, with an optional reason.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of characters in the reason that an endpoint returns.
+/// Maximum length of an endpoint's reason, in characters.
 const REASON_CHARS_MAX: usize = 300;
-/// Maximum time to establish a connection, regardless of the timeout for the response.
+/// Maximum time to establish a connection, independent of the response timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Replacement for secrets in messages from an endpoint.
 const SECRET_MASK: &str = "***";
@@ -31,7 +31,7 @@ pub(super) enum EndpointAnswer {
     Allowed,
     /// The wave must not start, for this reason.
     Denied(String),
-    /// The response wasn't usable, for the contained reason.
+    /// The response isn't usable, for this reason.
     Unusable(String),
 }
 
@@ -41,11 +41,11 @@ type TlsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 #[derive(Default)]
 pub(crate) struct HttpClient {
     plain: OnceLock<Client<HttpConnector, Full<Bytes>>>,
-    /// TLS client, which is created on first use because it loads the system's trusted certificates.
+    /// TLS client, created on first use because it loads the system's trusted certificates.
     tls: OnceLock<Result<TlsClient, String>>,
 }
 
-/// Structured response from an endpoint. All other fields are ignored.
+/// Structured response from an endpoint. Other fields are ignored.
 #[derive(Deserialize)]
 struct AnswerBody {
     allowed: bool,
@@ -115,7 +115,7 @@ where
     }
 }
 
-/// Returns the request, and the secrets that it contains.
+/// Returns the request, and the secrets in it.
 fn build_request(question: &EndpointRequest) -> Result<(Request<Full<Bytes>>, Vec<String>), String> {
     let mut request = Request::new(Full::new(question.body.clone()));
     *request.method_mut() = question.method.clone();
@@ -179,7 +179,7 @@ fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnsw
     if status != StatusCode::OK {
         return EndpointAnswer::Unusable(format!("{endpoint} answered {status}"));
     }
-    // Require an object, because serde would also accept a list and assign its items to the fields in order.
+    // Require an object: serde would also accept a list and assign its items to the fields in order.
     let answer =
         body.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice::<AnswerBody>(body));
     match answer {

@@ -17,7 +17,7 @@ use crate::gates::gate_subject::GateSubject;
 
 /// Default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum timeout. It is low so that a hanging endpoint gets noticed.
+/// Maximum timeout, kept low so that a hanging endpoint is noticed.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// Default interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
 const INTERVAL_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// Maximum size of a token file in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
-/// Headers that control the connection or that the client sets itself.
+/// Headers that control the connection, or that the client sets itself.
 const RESERVED_HEADERS: [&str; 6] =
     ["connection", "content-length", "content-type", "host", "te", "transfer-encoding"];
 
@@ -90,12 +90,12 @@ impl fmt::Debug for HeaderSource {
     }
 }
 
-/// A prepared request, which the client can send repeatedly.
+/// Prepared request that the client can send repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointRequest {
     pub method: Method,
     pub url: Uri,
-    /// Name of the endpoint in messages, without the path and query because they may contain secrets.
+    /// Name of the endpoint in messages, without the path and query, which may contain secrets.
     pub endpoint: String,
     pub headers: Vec<(HeaderName, HeaderSource)>,
     pub body: Bytes,
@@ -104,7 +104,7 @@ pub(crate) struct EndpointRequest {
 }
 
 impl HttpGate {
-    /// Returns all problems of the configuration.
+    /// Returns all problems with the configuration.
     pub(crate) fn check(&self) -> Vec<String> {
         let sample = |name: &str| is_variable(name).then(|| "x".to_owned());
         let headers = self.headers.iter().map(|(name, source)| {
@@ -204,7 +204,7 @@ impl HeaderSource {
         }
     }
 
-    /// Returns the current value and its secret part, neither of which appears in error messages.
+    /// Returns the current value and its secret part. Error messages never contain them.
     pub(crate) fn read(&self) -> Result<(HeaderValue, String), String> {
         let secret = match (&self.value, &self.env, &self.file) {
             (Some(value), ..) => value.clone(),
@@ -242,7 +242,7 @@ fn parse_header_name(name: &str) -> Result<HeaderName, String> {
     Ok(parsed)
 }
 
-/// Variables that a request can contain.
+/// Variables available to a request.
 const VARIABLES: [&str; 5] = ["operation", "application", "revision", "phase", "wave"];
 
 fn is_variable(name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Strings with `${name}` variables.
 
-/// Replaces variables. Error messages contain the unknown variables.
+/// Replaces variables. Errors name any unknown variable.
 pub(super) fn render(text: &str, values: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("${") {

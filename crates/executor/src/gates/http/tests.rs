@@ -1,4 +1,4 @@
-//! Tests endpoints with good, bad, late, oversized and missing responses, using pipes and virtual time.
+//! Endpoints with good, bad, late, oversized and missing responses, through pipes in virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -87,8 +87,7 @@ async fn serve(mut server: DuplexStream, answer: EndpointBehavior, got: Arc<Mute
     }
 }
 
-/// Sends a request to an endpoint that behaves in the given way. Returns the result and the request that the
-/// endpoint received.
+/// Sends a request to an endpoint with this behavior. Returns the result, and the request as received.
 async fn send_to_endpoint(question: &EndpointRequest, answer: EndpointBehavior) -> (EndpointAnswer, String) {
     let got = Arc::new(Mutex::new(String::new()));
     let connector = tower::service_fn({
@@ -272,7 +271,7 @@ async fn header_values_are_sent_and_never_shown() {
         assert!(got.contains(sent), "{got}");
     }
     assert!(!format!("{gate:?}{question:?}").contains("s3cr3t"), "{gate:?}{question:?}");
-    // The token file is read again for each request. Without a token, no request is sent.
+    // The token file is reread for each request. Without a token, no request is sent.
     std::fs::write(&file, "renewed").unwrap();
     assert!(send_to_endpoint(&question, echo.clone()).await.1.contains("authorization: Bearer renewed\r\n"));
     for (content, wrong) in [
@@ -362,7 +361,7 @@ async fn an_unusable_endpoint_is_polled_less_and_less_often() {
     assert!((300..=360).contains(&waits[11]) && waits.iter().all(|wait| *wait <= 360), "{waits:?}");
 }
 
-/// Operations that start polling at the same moment must not keep polling at the same moments.
+/// Operations that start polling at the same moment must not stay in lockstep.
 #[test]
 fn poll_times_have_jitter() {
     let waits: BTreeMap<Duration, u64> =

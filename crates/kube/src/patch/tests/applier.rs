@@ -102,7 +102,7 @@ fn order_items(list: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value>
     named.sort_by_key(|item| place(item));
     let mut named = named.into_iter().peekable();
     let mut result: Vec<Value> = Vec::new();
-    // Items of other managers keep their index as far as possible.
+    // Items of other managers keep their index if possible.
     for (index, item) in list.iter().enumerate().filter(|(_, item)| place(item).is_none()) {
         while result.len() < index && named.peek().is_some() {
             result.extend(named.next().cloned());

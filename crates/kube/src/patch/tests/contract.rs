@@ -44,7 +44,7 @@ fn item_strategy(
         .boxed()
 }
 
-/// Generates items that the merge key cannot tell apart.
+/// Generates items that the merge key can't tell apart.
 fn port_strategy() -> BoxedStrategy<Value> {
     let port = (1..4_u8, any::<bool>(), proptest::option::of(1..3_u8)).prop_map(|(port, udp, host)| {
         let mut item = json!({"containerPort": port});
@@ -164,7 +164,7 @@ fn check_contained(object: &Value, manifest: &Value, merge: Merge, of: &TypeSche
     }
 }
 
-/// Returns the exact result that the patch is expected to have.
+/// Returns the expected result of the patch.
 fn expected_result(
     original: &Value,
     modified: &Value,
@@ -215,7 +215,7 @@ fn expected_result(
     }
 }
 
-/// Returns the value, with those lists sorted in which other managers may have items.
+/// Returns the value with the lists sorted that may have items of other managers.
 fn sort_lists(value: &Value, merge: Merge, of: &TypeSchema) -> Value {
     match (value, merge) {
         (Value::Object(fields), _) => fields

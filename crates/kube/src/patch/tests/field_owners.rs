@@ -1,4 +1,4 @@
-//! Tests the last-applied annotation, and the transfer of fields from another manager.
+//! Tests of the last-applied annotation and of field transfers from another manager.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
@@ -100,8 +100,8 @@ fn fields_of_another_manager_become_ours() {
     }
 }
 
-/// Argo CD applies objects in either mode, including objects that kubectl may have created. All fields of
-/// these managers must be transferred to Tidegate at once.
+/// Argo CD applies objects in either mode, including objects created by kubectl. All fields of these managers
+/// must be transferred to Tidegate at once.
 #[test]
 fn fields_of_several_managers_become_ours() {
     let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
@@ -116,7 +116,7 @@ fn fields_of_several_managers_become_ours() {
         .unwrap();
     let ours = manager_entry("tidegate", "Apply", "3", json!({"f:data": {"f:a": {}, "f:b": {}, "f:c": {}}}));
     assert_eq!(patch[1]["value"], json!([ours, status, hpa]));
-    // After the transfer, there are no fields left to take over.
+    // After the transfer, no fields are left to take over.
     let mut after = managed_object(&all);
     after.metadata_mut().insert("managedFields".to_owned(), patch[1]["value"].clone());
     assert_eq!(take_over_patch(&after, &names(&["kubectl", "argocd-controller"]), "tidegate"), None);

@@ -7,7 +7,7 @@ use super::applier::apply_patch;
 use crate::patch::{JSON_MERGE, PatchError, STRATEGIC, three_way_patch};
 
 struct Case {
-    /// Description that is shown if the case fails.
+    /// Description for failures.
     name: &'static str,
     gvk: (&'static str, &'static str, &'static str),
     /// `spec` in the last manifest, in the new manifest, and in the live object.

@@ -6,14 +6,14 @@ use crate::operation::messages;
 use crate::operation::recorded_event::{DeadlineScope, OperationEvent};
 use crate::operation::state::{Operation, Stage, WaveStep};
 
-/// Returns the message of an operation whose deadline passed while it was waiting.
+/// Returns the message of an operation that missed its deadline while waiting.
 pub(super) fn operation_deadline_message(deadline: std::time::Duration, waited: &str) -> String {
     let deadline = format_duration(deadline);
     format!("{}, triggered by the operation deadline of {deadline}: {waited}", messages::TERMINATED)
 }
 
-/// Fails the resources that aren't healthy or aren't deleted yet when the operation's deadline passes. Each
-/// message contains the resource's own reason.
+/// Fails the resources that are unhealthy or not yet deleted at the operation's deadline, each with its own
+/// reason.
 fn fail_late_resources(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Some((index, _)) = operation.current_wave() else { return Vec::new() };
     operation
@@ -26,8 +26,7 @@ fn fail_late_resources(operation: &Operation, now: Timestamp) -> Vec<OperationEv
         .collect()
 }
 
-/// Returns the events for a deadline that has passed. Checks the deadlines of the operation, the wave and the
-/// hooks, in this order.
+/// Returns the events for a passed deadline. Checks the operation, the wave and the hooks, in this order.
 pub(super) fn expire_deadlines(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let late = |scope, message| vec![OperationEvent::DeadlineExceeded { scope, message, at: now }];
     if !operation.is_ending() && operation.deadline().is_some_and(|deadline| now >= deadline) {

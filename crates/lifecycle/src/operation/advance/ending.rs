@@ -24,7 +24,7 @@ pub(super) fn advance_after_failure(operation: &Operation, now: Timestamp) -> Ve
         return move_to(Stage::AwaitingRetry { until }, now);
     }
     if matches!(operation.stage, Stage::Planned | Stage::DryRun) {
-        // Nothing was written to the cluster, so there is nothing for SyncFail hooks to do.
+        // Nothing was written to the cluster, so SyncFail hooks have nothing to do.
         let message = with_retry_count(operation, failure.message.clone());
         return finish_now(OperationPhase::Failed, message, now);
     }
@@ -65,7 +65,7 @@ fn fail(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     move_to(Stage::Finishing { phase: OperationPhase::Failed, message }, now)
 }
 
-/// Fails the attempt, because a task failed and no other work in the wave is running.
+/// Fails the attempt: a task failed, and no other work in the wave is running.
 pub(super) fn fail_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
     if let Some(reason) = operation.namespace_error() {
         return fail_attempt(messages::with_reason(messages::NAMESPACE_FAILED, &[reason]), now);

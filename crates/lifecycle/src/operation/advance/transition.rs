@@ -5,7 +5,7 @@ use tidegate_model::Timestamp;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Stage, WaveStep};
 
-/// Returns the transition for an operation whose termination was just requested.
+/// Returns the transition after a termination request.
 pub(in crate::operation) fn termination_event(now: Timestamp) -> OperationEvent {
     OperationEvent::StageChanged { to: Stage::Terminating, at: now }
 }

@@ -64,7 +64,7 @@ pub(super) fn advance_wave(
     }
 }
 
-/// Ends a wave in which no work is running, after verifying its namespaces if needed.
+/// Ends a wave with no work running, after verifying its namespaces if needed.
 fn end_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
     if operation.needs_verification(index) {
         return move_to_step(index, WaveStep::Verifying, now);
@@ -72,7 +72,7 @@ fn end_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationE
     end_verified_wave(operation, index, now)
 }
 
-/// Ends a wave in which no work is running and whose namespaces were verified.
+/// Ends a wave with no work running and with verified namespaces.
 pub(in crate::operation) fn end_verified_wave(
     operation: &Operation,
     index: u32,
@@ -102,8 +102,8 @@ fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestam
     move_to_step(index, next.unwrap_or(WaveStep::AwaitingHealth), now)
 }
 
-/// Returns the step to go back to after a user's override: the earliest step with work to do, for a retried
-/// task or for a task that a skipped task was blocking. `None` if the wave has failed.
+/// Returns the earliest step with work to do after a user's override: for a retried task, or for one that a
+/// skipped task blocked. `None` if the wave has failed.
 fn earlier_step(operation: &Operation, index: u32, failed: bool) -> Option<WaveStep> {
     (!failed && !operation.overrides.is_empty()).then(|| needed_steps(operation, index).next())?
 }
@@ -149,7 +149,7 @@ fn advance_applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Op
     started
 }
 
-/// Ends a wave whose deadline has passed or whose namespace was lost: waits for its hooks to stop, then fails
+/// Ends a wave after a missed deadline or the loss of a namespace: waits for its hooks to stop, then fails
 /// the attempt. A SyncFail wave passes instead.
 fn expire_wave(
     operation: &Operation,
@@ -212,7 +212,7 @@ fn start_settling(index: u32, current: WaveStep, until: Timestamp, now: Timestam
     if current == settling { Vec::new() } else { move_to_step(index, settling, now) }
 }
 
-/// Ends a wave after the fixed delay that `ARGOCD_SYNC_WAVE_DELAY` sets, if any.
+/// Ends a wave after the fixed delay set by `ARGOCD_SYNC_WAVE_DELAY`, if any.
 fn delay_or_pass(
     operation: &Operation,
     index: u32,

@@ -33,7 +33,6 @@ pub(super) fn apply_pause_event(header: &mut Header, event: &OperationEvent) -> 
     Some(())
 }
 
-/// Applies a claim event.
 pub(super) fn apply_claim_event(header: &mut Header, news: &ClaimEvent, at: Timestamp) -> Option<()> {
     if matches!(news, ClaimEvent::EndWanted { .. }) {
         // Another operation in the same engine can supersede this operation, even without a claim.
@@ -57,7 +56,6 @@ pub(super) fn apply_claim_event(header: &mut Header, news: &ClaimEvent, at: Time
     Some(())
 }
 
-/// Applies new health rules.
 pub(super) fn apply_health_rules(header: &mut Header, digest: Digest, at: Timestamp) {
     let before = header.health_rules.take().map(|known| known.digest);
     header.health_rules = Some(Box::new(ActiveHealthRules { digest, since: at, before }));

@@ -1,4 +1,4 @@
-//! Results of tasks, in the order in which they were first recorded.
+//! Results of tasks, in the order they were first recorded.
 
 use tidegate_model::TaskId;
 

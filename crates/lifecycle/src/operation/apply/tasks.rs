@@ -146,7 +146,7 @@ fn can_be_written(operation: &Operation, id: TaskId) -> bool {
 }
 
 /// Returns true if the hook's name may be checked for an existing object: at first, and again until the hook
-/// is created.
+/// exists.
 fn is_clearable(progress: &Progress) -> bool {
     matches!(progress, Progress::Waiting | Progress::Ready)
 }
@@ -169,8 +169,8 @@ fn apply_object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     if is_prune {
         record_result(operation, id, mark_pruned);
     } else {
-        // The observation may be stale, and the name may have been taken again. Wait, so that it is checked
-        // once more before it is used.
+        // The observation may be stale, and the name may be taken again. Wait, so that it is checked once
+        // more before use.
         state.progress = Progress::Waiting;
         if state.phase == Some(OperationPhase::Running) {
             messages::RECREATED.clone_into(&mut state.message);
@@ -420,7 +420,7 @@ fn apply_hook_stopped(
     Some(())
 }
 
-/// Stops hooks that are running or may just be being created. Only the current wave can have any.
+/// Stops hooks that are running or may be in creation. Only the current wave can have any.
 pub(super) fn stop_hooks(operation: &mut Operation, reason: &str) {
     let Some((index, _)) = operation.current_wave() else { return };
     let hooks: Vec<TaskId> = operation.wave_hooks(index).map(|(id, _, _)| id).collect();
@@ -453,8 +453,8 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     Some(())
 }
 
-/// Handles a wave whose deadline has passed: stops its hooks, and fails the resources that aren't healthy or
-/// aren't deleted yet.
+/// Handles a wave's passed deadline: stops its hooks, and fails the resources that aren't yet healthy or
+/// deleted.
 pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) {
     let late = awaited_resources(operation, index, |task, state| {
         let health = state.describe_health();
@@ -463,8 +463,8 @@ pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) 
     end_wave(operation, "the wave's deadline has passed", late);
 }
 
-/// Handles the loss of a namespace with all objects in it: stops hooks, and fails the resources in this
-/// namespace that the wave is waiting for.
+/// Handles the loss of a namespace with all objects in it: stops hooks, and fails the resources in it that
+/// the wave is waiting for.
 pub(super) fn fail_tasks_in_namespace(operation: &mut Operation, index: u32, namespace: &str, loss: Loss) {
     let reason = loss.describe(namespace);
     let lost = awaited_resources(operation, index, |task, _| {

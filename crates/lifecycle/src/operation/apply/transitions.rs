@@ -46,8 +46,8 @@ fn is_step_back(operation: &Operation, to: &Stage) -> bool {
         && !operation.overrides.is_empty()
 }
 
-/// Returns true for the transition to the clean-up in which a superseded operation deletes its hooks
-/// according to their policies.
+/// Returns true for the transition to a superseded operation's clean-up, which deletes hooks according to
+/// their policies.
 fn is_superseded_cleanup(operation: &Operation, to: &Stage) -> bool {
     operation.stage == Stage::Terminating
         && matches!(to, Stage::Finishing { phase: OperationPhase::Failed, .. })

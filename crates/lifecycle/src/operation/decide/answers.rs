@@ -64,7 +64,7 @@ impl TaskContext<'_> {
         let patient = can_retry_during_outage(self.operation, self.state, self.now);
         let (task, at) = (Some(self.id), self.now);
         match schedule_call_retry(header, calls, error, patient, at) {
-            // The outage is already recorded. Other calls that it fails don't need events of their own.
+            // The outage is already recorded, so other calls that it fails need no events.
             Some(CallRetry { is_outage: true, .. }) if calls.is_some() && is_awaiting_probe(header, at) => {
                 Vec::new()
             }
@@ -132,7 +132,7 @@ impl TaskContext<'_> {
         }
         let awaited = match (self.step()?, &self.state.progress) {
             (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
-            // The name was free, but has been taken in the meantime.
+            // The name was free, but has been taken since.
             (WaveStep::Applying, Progress::Ready) => true,
             _ => false,
         };

@@ -7,8 +7,8 @@ use tidegate_model::Timestamp;
 use crate::operation::input::CallError;
 use crate::operation::state::{CallFailures, Header, Operation, Progress, Stage, TaskState};
 
-/// Maximum number of transient failures before a call counts as failed, which takes about a minute with the
-/// delays below. Failures during a cluster outage don't count while the operation has time left.
+/// Maximum number of transient failures per call, reached in about a minute with the delays below. Failures
+/// in a cluster outage don't count while the operation has time left.
 pub(crate) const CALL_FAILURES_MAX: u32 = 10;
 /// Maximum number of failures for calls that [allow only a few retries](CallError::has_few_retries).
 const LIMITED_CALL_FAILURES_MAX: u32 = 3;
@@ -16,8 +16,8 @@ const LIMITED_CALL_FAILURES_MAX: u32 = 3;
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum delay between two calls.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
-/// Maximum delay between two probes of an unresponsive cluster. An operation makes only one call at a time
-/// during an outage, so a short delay won't overload the cluster, and work resumes soon after it is back.
+/// Maximum delay between two probes of an unresponsive cluster. Short, so that work resumes soon after an
+/// outage. The cluster isn't overloaded, because an operation makes only one call at a time during an outage.
 const OUTAGE_PROBE_DELAY_MAX: Duration = Duration::from_secs(5);
 /// Maximum time that an operation's clean-up waits for an unresponsive cluster. Deadlines don't apply to the
 /// clean-up, but an operation must finish even if its cluster never comes back.
@@ -26,12 +26,12 @@ const CLEANUP_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(600);
 /// Time of the next call after a failure.
 pub(crate) struct CallRetry {
     pub(crate) retry_at: Timestamp,
-    /// True if the cluster isn't responding, in which case the call doesn't count as a failure.
+    /// True if the cluster isn't responding. The call then doesn't count as a failure.
     pub(crate) is_outage: bool,
 }
 
-/// Returns the time at which to retry a failed call, or `None` to give up on it. If `patient` is true, no
-/// deadline has passed and the operation can sit out an outage.
+/// Returns the retry time for a failed call, or `None` to give up. `patient` is true if no deadline has
+/// passed, so that the operation can sit out an outage.
 pub(crate) fn schedule_call_retry(
     header: &Header,
     calls: Option<&CallFailures>,

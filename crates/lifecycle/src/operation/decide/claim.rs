@@ -9,7 +9,7 @@ use crate::operation::messages;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Claim, ClaimEvent, Header, Operation};
 
-/// Handles a claim event before the operation is planned. At this point, it hasn't written to the cluster.
+/// Handles a claim event before planning, when nothing has been written to the cluster.
 pub(super) fn handle_claim_before_plan(
     header: &Header,
     news: &ClaimEvent,
@@ -46,7 +46,6 @@ pub(super) fn handle_claim_before_plan(
     }
 }
 
-/// Handles a failed claim request.
 pub(super) fn handle_claim_failure(
     header: &Header,
     error: &CallError,

@@ -7,8 +7,7 @@ use crate::operation::gates::concurrency_group;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 
-/// Reason shown for a gate whose open verdict was withdrawn after an engine restart. The gate counts as
-/// closed.
+/// Reason shown for a gate after a restart withdrew its open verdict. The gate counts as closed.
 const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
 /// Handles a gate's verdict, ignoring duplicates. Returns `None` if the operation isn't waiting for the gate.

@@ -9,8 +9,7 @@ use crate::operation::rules::target_namespaces;
 use crate::operation::state::{Loss, ObjectIdentity, Operation, Stage, WaveStep};
 use crate::operation::{advance, messages};
 
-/// Handles the namespaces that were observed during planning. Fails the attempt if one of them is being
-/// deleted.
+/// Handles the namespaces observed during planning. Fails the attempt if one of them is being deleted.
 pub(super) fn handle_planned_namespaces(
     plan: &Plan,
     observations: &[NamespaceObservation],
@@ -45,8 +44,7 @@ pub(super) fn handle_namespace(
     }
 }
 
-/// Handles the namespaces that were read at the end of a wave. Returns `None` if the operation isn't waiting
-/// for this result.
+/// Handles the namespaces read at the end of a wave. Returns `None` if the operation isn't waiting for them.
 pub(super) fn handle_namespace_check(
     operation: &Operation,
     observations: &[NamespaceObservation],
@@ -78,7 +76,7 @@ fn is_new(operation: &Operation, observation: &NamespaceObservation) -> bool {
         && operation.seen_namespaces.get(&observation.name).is_none()
 }
 
-/// Returns the kind of loss if the observation shows that the namespace was lost. Ignores stale observations.
+/// Returns the loss that the observation shows, if any. Ignores stale observations.
 fn find_loss(operation: &Operation, observation: &NamespaceObservation) -> Option<Loss> {
     if !operation.namespaces.contains(&observation.name) {
         return None;

@@ -86,8 +86,8 @@ fn is_gone(deleting: &str, seen: &ObservedState) -> bool {
     }
 }
 
-/// Returns true if the other operation's hook that occupies the name has finished or is being deleted, so
-/// that the name must be checked again.
+/// Returns true if the hook that occupies the name has finished or is being deleted, so the name must be
+/// checked again.
 fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
     match &observation.seen {
         ObservedState::Gone { uid: None } => observation.at >= occupant.since,
@@ -108,7 +108,7 @@ fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
 pub(super) struct ObservationOutcome {
     /// Events to record. Empty if nothing has changed.
     pub events: Vec<OperationEvent>,
-    /// True if the kind doesn't have a health status to wait for.
+    /// True if the kind has no health status to wait for.
     pub has_no_health: bool,
 }
 
@@ -136,8 +136,7 @@ pub(super) fn judge_observation(
         }
         Judgment::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
         Judgment::NoHealth => completed(OperationPhase::Succeeded, String::new()),
-        // If a health rule fails on a hook, the hook ends with an error right away; there is no second
-        // assessment.
+        // A failed health rule ends a hook with an error right away, without a second assessment.
         Judgment::Health { health, has_rule_error: true, .. } if task.is_hook() => {
             completed(OperationPhase::Error, messages::unknown_health_message(&health.message))
         }

@@ -121,12 +121,12 @@ fn override_error(operation: &Operation, what: Override, id: TaskId) -> Option<S
         })
 }
 
-/// Returns an error if the task's attempt has failed and doesn't execute the task anymore.
+/// Returns an error if the task's attempt has failed and won't run the task.
 fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Option<String> {
     let failure = operation.failure.as_ref()?;
     let is_rescue = task.phase == tidegate_model::Phase::SyncFail;
     match operation.stage {
-        // The next attempt creates a new plan. An override of a task in the old plan would not apply to it.
+        // The next attempt creates a new plan, so an override in the old plan would be lost.
         Stage::AwaitingRetry { .. } if operation.needs_new_plan() && what.counts_as_done() => Some(
             "the attempt has failed, and the next attempt creates a new plan; `retry-task` starts that \
              attempt immediately"
@@ -157,8 +157,8 @@ fn skip_error(operation: &Operation, id: TaskId, name: &str, state: &TaskState) 
     is_done.then(|| format!("{name} {}", messages::describe_task_state(operation, id, state)))
 }
 
-/// Returns an error for a task in an earlier wave. Such a task never runs again, because a wave whose tasks
-/// were all skipped passes without being opened, even in the next attempt.
+/// Returns an error for a task in an earlier wave. It never runs again, because a wave with only skipped
+/// tasks passes unopened, even in the next attempt.
 fn earlier_wave_error(operation: &Operation, id: TaskId, name: &str) -> Option<String> {
     let index = operation.wave_index_of(id)?;
     let (reached, is_at_work) = match operation.current_wave() {

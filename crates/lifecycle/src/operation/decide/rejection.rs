@@ -1,6 +1,6 @@
 //! Reasons for rejecting inputs.
 
-/// Reason why an input was rejected.
+/// Reason for rejecting an input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.

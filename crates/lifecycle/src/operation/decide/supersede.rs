@@ -9,7 +9,7 @@ use crate::operation::advance;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{ClaimEvent, Header, Operation, Progress, Stage, TaskState, WaveStep};
 
-/// Handles a request to supersede an operation that isn't planned yet, and so hasn't written to the cluster.
+/// Handles a request to supersede an operation before planning, when nothing has been written to the cluster.
 pub(super) fn supersede_before_plan(
     header: &Header,
     by: &ClaimHolder,
@@ -82,8 +82,9 @@ fn reject_running_work(operation: &Operation) -> Result<(), Rejection> {
     }
 }
 
-/// Returns true if a hook in the current wave is or may be running. While the wave is being applied, the call
-/// that creates it may be in flight. A finished hook counts as running until its finalizer is removed.
+/// Returns true if a hook in the current wave is or may be running. While the wave is being applied, a hook
+/// may already be running because the call that creates it may be in flight. A finished hook counts as
+/// running until its finalizer is removed.
 fn can_be_running(task: &Task, state: &TaskState, step: WaveStep) -> bool {
     task.is_hook()
         && match state.progress {

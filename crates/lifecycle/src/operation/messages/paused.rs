@@ -29,7 +29,7 @@ fn describe_awaited(operation: &Operation) -> Option<String> {
     match &operation.stage {
         Stage::Planned | Stage::DryRun => None,
         Stage::Wave { index, step } => describe_awaited_in_wave(operation, *index, *step),
-        // The time of the next attempt is unknown, because it is postponed by the pause.
+        // The pause postpones the next attempt, so its time is unknown.
         Stage::AwaitingRetry { .. } => {
             let failure = operation.failure.as_ref()?;
             Some(format!("{}. Retrying attempt #{} when unpaused.", failure.message, operation.attempt))

@@ -32,8 +32,8 @@ impl AwaitedTasks<'_> {
         self.count() > 0 && self.open_tasks().all(|open| open.weak_count == open.tasks.len())
     }
 
-    /// Returns the first awaited hook, or the first resource whose health is awaited if no hook is awaited.
-    /// Also returns the numbers of awaited hooks and awaited resources.
+    /// Returns the first awaited hook or, without hooks, the first awaited resource. Also returns the numbers
+    /// of awaited hooks and resources.
     pub(crate) fn first_health(&self) -> Option<(TaskId, usize, usize)> {
         let Cursor { open_hooks, open_resources, .. } = &*self.cursor;
         let resources = Some(&open_resources.tasks).filter(|_| self.needs_healthy_resources);
@@ -41,7 +41,7 @@ impl AwaitedTasks<'_> {
         Some((*first, open_hooks.tasks.len(), resources.map_or(0, BTreeSet::len)))
     }
 
-    /// Returns the first object whose deletion the wave is waiting for, and how many there are.
+    /// Returns the task of the first awaited deletion, and the number of awaited deletions.
     pub(crate) fn first_deletion(&self) -> Option<(TaskId, usize)> {
         let leaving = Some(&self.cursor.deletions.tasks).filter(|_| self.needs_deletions)?;
         Some((*leaving.first()?, leaving.len()))

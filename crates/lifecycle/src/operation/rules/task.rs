@@ -54,7 +54,7 @@ pub(crate) fn needs_establishment(task: &Task, state: &TaskState) -> bool {
     is_crd(task) && state.progress == Progress::Running && !is_settled
 }
 
-/// Returns true if the task is a hook executed by a registered runner, and therefore without an object.
+/// Returns true for a hook executed by a registered runner, and therefore without an object.
 pub(crate) fn has_runner(task: &Task) -> bool {
     task.hook.as_ref().is_some_and(|hook| hook.runner.is_some())
 }
@@ -85,8 +85,8 @@ pub(crate) fn is_consistent(plan: &Plan) -> bool {
     usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
 }
 
-/// Returns true if the name of a hook's object isn't known to be free yet. Always false for a hook with a
-/// runner, which doesn't have an object.
+/// Returns true if a hook's name isn't known to be free yet. Always false for a hook with a runner, which has
+/// no object.
 pub(crate) fn is_clearing(task: &Task, state: &TaskState) -> bool {
     task.is_hook()
         && !has_runner(task)

@@ -15,14 +15,14 @@ pub enum Claim {
         place: ClaimLocation,
         /// Number of holders so far, including this operation.
         epoch: u64,
-        /// Time at which the operation was notified that it holds the claim.
+        /// Time the operation learned that it holds the claim.
         since: Timestamp,
     },
     /// Another operation holds the claim.
     Taken {
         /// The other operation, as recorded in the Lease.
         holder: ClaimHolder,
-        /// Time at which this operation started to wait.
+        /// Start of the wait.
         since: Timestamp,
     },
     /// No claim is available, so the operation continues without.
@@ -65,19 +65,17 @@ pub enum ClaimEvent {
         /// The other operation, as recorded in the Lease. `None` if that operation has also finished.
         holder: Option<ClaimHolder>,
     },
-    /// Another operation requests that this operation end.
+    /// Another operation asks this operation to end.
     EndWanted {
         /// The superseding operation.
         by: ClaimHolder,
     },
 }
 
-/// Prefix of the reason if no claim is available because the Lease's namespace is being deleted, in which
-/// case more permissions wouldn't help.
+/// Prefix of the reason if the Lease's namespace is being deleted. More permissions wouldn't help then.
 const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
 
-/// Separator between the Lease and the cluster's message in the reason that [`ClaimEvent::not_renewed`]
-/// creates.
+/// Separator between the Lease and the cluster's message in a [`ClaimEvent::not_renewed`] reason.
 const NOT_RENEWED: &str = " cannot be renewed: ";
 
 impl ClaimEvent {
@@ -94,8 +92,8 @@ impl ClaimEvent {
     }
 }
 
-/// Returns the Lease that the operation held before it continued without a claim. Parses the reason that
-/// [`ClaimEvent::not_renewed`] created. Another operation may have acquired this Lease in the meantime.
+/// Parses a [`ClaimEvent::not_renewed`] reason, and returns the Lease that the operation held. Another
+/// operation may have acquired this Lease in the meantime.
 pub(super) fn parse_former_lease(reason: &str) -> Option<ClaimLocation> {
     let (lease, _) = reason.split_once(NOT_RENEWED)?;
     let (namespace, name) = lease.strip_prefix("Lease ")?.split_once('/')?;

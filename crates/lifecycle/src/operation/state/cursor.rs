@@ -10,7 +10,7 @@ use tidegate_model::{TaskId, Timestamp};
 pub struct Cursor {
     /// Position of the wave. `None` outside of waves.
     pub wave: Option<u32>,
-    /// First task that blocks later kind groups, or the end of the wave if there is none.
+    /// First task that blocks later kind groups, or the end of the wave.
     pub next: TaskId,
     /// Hooks of the wave.
     pub hooks: Vec<TaskId>,
@@ -33,7 +33,7 @@ pub struct Cursor {
 pub struct OpenTasks {
     /// Tasks that haven't finished.
     pub tasks: BTreeSet<TaskId>,
-    /// Number of tasks whose health counts only after it has persisted for some time.
+    /// Number of tasks whose health must persist before it counts.
     pub weak_count: usize,
 }
 

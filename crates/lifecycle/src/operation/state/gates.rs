@@ -12,7 +12,7 @@ pub struct GateAnswer {
     pub gate: String,
     /// Last verdict, which replaces earlier verdicts.
     pub verdict: Verdict,
-    /// Time at which the verdict was received.
+    /// Arrival time of the verdict.
     pub at: Timestamp,
 }
 

@@ -16,9 +16,9 @@ pub struct Header {
     pub operation: OperationId,
     /// The request: application, destination, options and limits.
     pub request: SyncRequest,
-    /// Digest under which the log stores the submitted manifests.
+    /// Digest of the stored manifests, as submitted.
     pub targets: Digest,
-    /// Time at which the operation was accepted: `startedAt`.
+    /// Time the operation was accepted: `startedAt`.
     pub started_at: Timestamp,
     /// Time from which the operation's deadline is measured: the start of the operation, postponed by the
     /// length of pauses.
@@ -44,7 +44,7 @@ pub struct Header {
 /// Start and cause of an outage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// Time of the first unanswered call. For watches, the time at which they started to fail.
+    /// Time of the first unanswered call or, for watches, of their first failure.
     pub since: Timestamp,
     /// Message from the cluster or the connection.
     pub message: String,
@@ -61,7 +61,7 @@ pub struct Pause {
     pub by: String,
     /// Reason. May be empty.
     pub reason: String,
-    /// Time at which the pause started. The pause doesn't count toward deadlines.
+    /// Start of the pause, which doesn't count toward deadlines.
     pub at: Timestamp,
 }
 
@@ -72,8 +72,7 @@ impl Header {
         self.request.claim.is_none() || settled
     }
 
-    /// Returns the claim that the operation must request or hold. Returns `None` if no claim is available or
-    /// if the claim was lost.
+    /// Returns the claim to request or hold, or `None` if it is unavailable or was lost.
     pub fn claim_request(&self) -> Option<&ClaimRequest> {
         let is_off = match self.claim.as_deref() {
             Some(Claim::Without { .. }) => self.last_claim().is_none(),
@@ -83,7 +82,8 @@ impl Header {
         self.request.claim.as_ref().filter(|_| !is_off)
     }
 
-    /// Returns the claim's Lease and the number of its holders so far, while the operation holds the claim.
+    /// Returns the claim's Lease and the number of its holders so far, or `None` if the operation doesn't hold
+    /// the claim.
     pub fn held_claim(&self) -> Option<(&ClaimLocation, u64)> {
         match self.claim.as_deref() {
             Some(Claim::Held { place, epoch, .. }) => Some((place, *epoch)),

@@ -13,8 +13,8 @@ pub struct ObjectIdentity {
     pub resource_version: String,
 }
 
-/// Identities of observed namespaces, by name. Most operations write to a single namespace, for which a map
-/// would need twenty times as much memory.
+/// Identities of observed namespaces, by name. Not a map, which would need twenty times as much memory for a
+/// single namespace, the usual case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceIdentities(Vec<(String, ObjectIdentity)>);
 
@@ -25,7 +25,7 @@ impl NamespaceIdentities {
         self.0.get(place).map(|(_, identity)| identity)
     }
 
-    /// Stores the identity of a namespace, and replaces its previous identity, if any.
+    /// Stores the identity of a namespace, replacing any previous one.
     pub(in crate::operation) fn set(&mut self, name: String, identity: ObjectIdentity) {
         match self.position(&name) {
             Ok(place) => {

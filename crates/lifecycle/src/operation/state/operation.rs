@@ -13,14 +13,14 @@ use super::namespaces::NamespaceIdentities;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
-/// Operation that has a plan or has finished. The plan is empty if it finished before it was planned.
+/// Planned or finished operation. The plan is empty if the operation finished before planning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Data that exists from the start.
     pub header: Header,
-    /// Ordered work of the operation. Empty if it finished before it was planned.
+    /// Ordered work of the operation. Empty if it finished before planning.
     pub plan: Arc<Plan>,
-    /// Digest of the plan's manifests, or `None` if the operation finished before it was planned.
+    /// Digest of the plan's manifests, or `None` if the operation finished before planning.
     pub bundle: Option<Digest>,
     /// Task states, one per task in the plan.
     pub tasks: Vec<TaskState>,
@@ -28,7 +28,7 @@ pub struct Operation {
     pub waves: Vec<WaveTimes>,
     /// Current stage, or the last stage of a finished operation.
     pub stage: Stage,
-    /// Time at which the current stage started.
+    /// Start time of the current stage.
     pub since: Timestamp,
     /// Gate verdicts for the current wave, and approvals of any wave.
     pub gates: Vec<GateAnswer>,
@@ -74,8 +74,7 @@ pub enum Loss {
     MadeAgain,
 }
 
-/// Resources of a wave whose outcome depends on their health. The outcome of a hook always depends on its
-/// health.
+/// Resources of a wave that are judged by their health. Hooks always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HealthScope {
     /// No resources: the wave doesn't wait for their health.
@@ -90,13 +89,13 @@ pub enum HealthScope {
 /// Start and end times of a wave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaveTimes {
-    /// Time at which the newest attempt opened the wave.
+    /// Time the newest attempt opened the wave.
     pub opened_at: Option<Timestamp>,
     /// Time from which the wave's deadline is measured.
     pub deadline_from: Option<Timestamp>,
-    /// Time at which the wave's last manifest was applied.
+    /// Time the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which the wave passed. `None` if it failed. A SyncFail wave passes even if its hooks fail.
+    /// Time the wave passed. `None` if it failed. A SyncFail wave passes even if its hooks fail.
     pub passed_at: Option<Timestamp>,
 }
 
@@ -138,7 +137,7 @@ pub struct Outcome {
 }
 
 impl Operation {
-    /// Returns a task in the plan and its state, or `None` if there is no such task.
+    /// Returns a task in the plan and its state, or `None` for an unknown ID.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
         #[cfg(test)]
         crate::operation::visit_count::record_visit();

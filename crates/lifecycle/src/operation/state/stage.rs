@@ -19,7 +19,7 @@ pub enum Stage {
     },
     /// An attempt failed, and the next attempt starts later.
     AwaitingRetry {
-        /// Time at which the next attempt starts, postponed by the length of pauses.
+        /// Start time of the next attempt, postponed by the length of pauses.
         until: Timestamp,
     },
     /// Running hooks are being stopped.
@@ -58,7 +58,7 @@ pub enum WaveStep {
     },
     /// The next wave may begin.
     Passed,
-    /// The last wave, or a failed wave, is checking that the namespaces that it wrote to still exist.
+    /// The last wave, or a failed one, is checking that the namespaces it wrote to still exist.
     Verifying,
 }
 
@@ -77,7 +77,7 @@ impl Stage {
 }
 
 impl WaveStep {
-    /// Returns the position of the step in the order of a wave's steps.
+    /// Returns the position of the step among a wave's steps.
     pub(crate) fn rank(self) -> u8 {
         match self {
             Self::Held => 0,

@@ -24,10 +24,9 @@ pub struct AppliedRef {
     pub uid: String,
     /// `metadata.resourceVersion` after the write. Empty for a hook that was passed to a runner.
     pub resource_version: String,
-    /// `metadata.generation` after the write, or 0 for kinds that don't have a generation.
+    /// `metadata.generation` after the write, or 0 for kinds without one.
     pub generation: i64,
-    /// Time at which the response was received, postponed by the length of pauses. A hook's deadline is
-    /// measured from this time.
+    /// Arrival time of the response, postponed by the length of pauses. Hook deadlines are measured from it.
     pub at: Timestamp,
 }
 
@@ -101,7 +100,7 @@ pub struct Occupant {
     pub uid: String,
     /// `metadata.resourceVersion` of the other operation's hook when it was read.
     pub resource_version: String,
-    /// Time at which the other operation's hook was observed.
+    /// Time the other operation's hook was observed.
     pub since: Timestamp,
 }
 
@@ -134,13 +133,12 @@ pub struct ObservedHealth {
     /// True if the health certainly refers to the spec that the operation wrote. Otherwise, the health counts
     /// only after it has persisted for the settle time.
     pub fresh: bool,
-    /// Time at which the current health status was first observed.
+    /// Time the current health status was first observed.
     pub since: Timestamp,
 }
 
 impl TaskState {
-    /// Returns true if the object is being deleted, for a prune or in order to be recreated, and hasn't been
-    /// seen to be gone.
+    /// Returns true if the object is being deleted, for a prune or a recreation, and isn't known to be gone.
     pub(crate) fn is_being_deleted(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()

@@ -83,8 +83,8 @@ fn answer_all(runner: &mut SyncRunner, millis: i64) {
     }
 }
 
-/// Creates an operation in which a wave of the given size is waiting for health and is followed by another
-/// wave. With `of_hooks`, the wave consists of hooks.
+/// Creates an operation with a wave of the given size that is waiting for health, followed by another wave.
+/// With `of_hooks`, the wave consists of hooks.
 fn runner_awaiting_health(width: u32, of_hooks: bool) -> SyncRunner {
     let mut runner = Runner::new(Outbox::default());
     let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };

@@ -100,7 +100,7 @@ fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
                 member.progress = Progress::Stopping { operation, then: then.clone() };
                 member.calls = CallFailures::default();
             }
-            // The Application has left the ApplicationSet, so it doesn't matter what would have followed.
+            // The Application has left the ApplicationSet, so the planned outcome doesn't matter anymore.
             Progress::Stopping { operation, .. } if *then == StopOutcome::Go => {
                 member.progress = Progress::Stopping { operation, then: StopOutcome::Go };
             }

@@ -1,12 +1,12 @@
 use crate::fleet::DuplicateName;
 
-/// Reason why an input was rejected.
+/// Reason for rejecting an input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.
     #[error("unexpected input in state {state}")]
     Stale {
-        /// State in which the input isn't expected.
+        /// State that doesn't expect the input.
         state: String,
     },
     /// No rollout has begun yet.

@@ -8,8 +8,7 @@ use crate::rollout::input::{MemberObservation, OperationReport};
 use crate::rollout::messages::missing_approval_message;
 use crate::rollout::state::{Member, Progress, Rollout, Stage};
 
-/// Reason shown for a gate whose open verdict was withdrawn after an engine restart. The gate counts as
-/// closed.
+/// Reason shown for a gate after a restart withdrew its open verdict. The gate counts as closed.
 const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
 /// Returns the Application with the given name, if a step selects it.

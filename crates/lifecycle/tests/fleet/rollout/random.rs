@@ -154,7 +154,7 @@ proptest! {
         let explained = explain(world.state(), at(world.now));
         let says = !explained.awaited.is_empty() || explained.paused.is_some();
         prop_assert!(world.state().is_finished() || says, "{explained}");
-        // A user can end the rollout, regardless of what it is waiting for.
+        // A user can end the rollout, whatever it is waiting for.
         world.request_at(world.now, UserRequest::Terminate);
         world.run_until(20_000_000);
         prop_assert!(world.state().is_finished(), "{}", world.explain());

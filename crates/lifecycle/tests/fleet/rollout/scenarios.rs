@@ -16,8 +16,8 @@ use tidegate_model::{Digest, HealthStatus};
 use super::world::World;
 use crate::build::*;
 
-/// Returns a request with two Applications in dev, one in qa and three in prod, of which two are updated at
-/// once. No step selects the seventh Application.
+/// Returns a request with two Applications in dev, one in qa, and three in prod, two of them updated at once.
+/// No step selects the seventh Application.
 fn fleet_request() -> Request {
     let prod = Step { max_update: MaxUpdate::Percent(70), ..step("env in prod") };
     let of = |name: &str| member(name, &format!("env={}", name.split('-').next().unwrap()));

@@ -10,7 +10,7 @@ use tidegate_model::{HealthStatus, OperationPhase};
 
 use crate::build::*;
 
-/// Names of the Applications, each of which is in the state that its name describes.
+/// Names of the Applications. Each Application is in the state it is named after.
 pub const MEMBER_NAMES: [&str; 13] = [
     "adopted", "assumed", "failed", "gone", "healthy", "named", "next", "promoted", "running", "settling",
     "skipped", "stopping", "waiting",
@@ -68,7 +68,7 @@ fn stop_event(member: &str, then: StopOutcome) -> Event {
     Event::StopRequested { member: member.into(), then, at: at(3) }
 }
 
-/// Returns the events that bring each Application to the state that its name specifies.
+/// Returns the events that bring each Application to the state it is named after.
 fn member_setup_events() -> Vec<Event> {
     let started = Event::OperationStarted { member: "running".into(), at: at(3) };
     let stopped = Event::Stopped { member: "assumed".into(), at: at(4) };
@@ -115,8 +115,7 @@ fn rolling_events() -> Vec<Event> {
     [vec![begun_event()], stages.into(), member_setup_events()].concat()
 }
 
-/// Returns the events after which the second step is held, which is possible only after the first step has
-/// passed.
+/// Returns the events that lead to a held second step, after the first step has passed.
 fn held_events() -> Vec<Event> {
     let late = Event::Added { member: Box::new(member_record("late-comer")), at: at(5) };
     let answered = Event::GateAnswered { gate: "gate".into(), verdict: Verdict::Open, at: at(5) };

@@ -87,15 +87,15 @@ pub struct World {
     pub withdrawn: BTreeSet<OperationId>,
     pub apps: BTreeMap<String, App>,
     pub behaviors: BTreeMap<String, Behavior>,
-    /// Time at which each gate opens.
+    /// Opening times of the gates.
     pub gates: BTreeMap<String, i64>,
     pub durable: Vec<Event>,
     /// Transcript, one line per event.
     pub transcript: Vec<String>,
     pub disturbances: Disturbances,
-    /// Minimum time for which a batch is in flight to the disk.
+    /// Minimum time to write a batch to disk.
     pub min_write_time: i64,
-    /// Number of the event before which the process crashes, starting at 1.
+    /// Crash point: the process crashes before the event with this number, starting at 1.
     pub crash_before: Option<u32>,
     pub event_count: u32,
     queue: EventQueue<SimEvent>,
@@ -150,12 +150,10 @@ impl World {
         self.behaviors.get_mut(member).unwrap()
     }
 
-    /// Schedules an input of the machine.
     pub fn schedule_input(&mut self, millis: i64, input: Input) {
         self.queue.schedule(millis.max(self.now), SimEvent::Input(input));
     }
 
-    /// Schedules a user request.
     pub fn request_at(&mut self, millis: i64, request: UserRequest) {
         let input = Input::UserRequest { request, by: "ann".into(), reason: "because".into() };
         self.schedule_input(millis, input);
@@ -293,8 +291,7 @@ impl World {
         }
     }
 
-    /// Delivers an input, possibly late. Observations of the same object stay in the order in which they were
-    /// sent.
+    /// Delivers an input, possibly late. Observations of the same object stay in order.
     fn send_in_order(&mut self, millis: i64, input: Input) {
         let mut at = millis;
         if let Some(of) = ProgressiveSync::observation_key(&input) {

@@ -44,7 +44,6 @@ fn status_message(world: &World) -> String {
     view(world.state()).unwrap().message
 }
 
-/// Returns the times of all deletions.
 fn deletion_times(world: &World) -> String {
     let lines = world.transcript.iter().filter(|line| line.contains("delete "));
     lines.map(|line| line.replace("delete ", "")).collect::<Vec<_>>().join(", ")
@@ -149,8 +148,8 @@ fn people_can_skip_an_application_that_stays() {
     }
 }
 
-/// A step always has its number from the strategy, regardless of the order of deletion. The step for
-/// Applications that no step selects doesn't have a number.
+/// A step keeps its number from the strategy in any order of deletion. The step for Applications that no step
+/// selects has no number.
 #[test]
 fn steps_keep_their_numbers_in_the_strategy() {
     let mut world = World::new(request_with_order("Reverse"));

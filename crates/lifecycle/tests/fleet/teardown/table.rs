@@ -13,7 +13,7 @@ use crate::build::*;
 use crate::common::variant_name;
 use crate::machines::decide_legally;
 
-/// Names of the Applications, each of which is in the state that its name describes.
+/// Names of the Applications. Each Application is in the state it is named after.
 pub const MEMBER_NAMES: [&str; 7] = ["condemned", "confirming", "going", "gone", "left", "next", "waiting"];
 
 fn sample_request() -> Request {
@@ -130,8 +130,7 @@ fn fold_events(events: impl IntoIterator<Item = Event>) -> State {
     events.into_iter().fold(State::New, |state, event| apply(state, &event).unwrap())
 }
 
-/// Returns every state with its name. If a step is running, the state has an Application in each of the
-/// states of an Application.
+/// Returns every state with its name. A state with a running step has an Application in every possible state.
 pub fn representatives() -> Vec<(&'static str, State)> {
     let deleting = vec![
         begun_event(),
@@ -230,7 +229,7 @@ fn teardown_events() -> Vec<(Event, &'static str)> {
     ]
 }
 
-/// Returns one event of every kind. None of its fields has its default value.
+/// Returns one event of every kind, without default values in its fields.
 pub fn all_events() -> Vec<Event> {
     let all = member_events("waiting").into_iter().chain(teardown_events());
     all.map(|(event, _)| event).collect()

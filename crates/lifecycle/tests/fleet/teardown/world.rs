@@ -43,7 +43,7 @@ pub struct World {
     pub durable: Vec<Event>,
     /// Transcript, one line per event.
     pub transcript: Vec<String>,
-    /// Number of the event before which the process crashes, starting at 1.
+    /// Crash point: the process crashes before the event with this number, starting at 1.
     pub crash_before: Option<u32>,
     pub event_count: u32,
     disturbances: Disturbances,
@@ -242,7 +242,6 @@ impl World {
         }
     }
 
-    /// Starts the deletion of an Application.
     fn start_deletion(&mut self, name: &str) {
         self.check_deletion(name);
         let app = self.apps.get_mut(name).unwrap();

@@ -1,4 +1,4 @@
-//! Combinations of states and inputs whose outcome depends on the content of the input.
+//! Combinations of states and inputs with outcomes that depend on the content of the input.
 
 use tidegate_lifecycle::operation::{
     Answer, ApplyResponse, Command, Input, OperationEvent, Rejection, State, StopResult, WaveStep, apply,

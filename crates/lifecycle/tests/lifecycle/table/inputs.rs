@@ -178,7 +178,7 @@ fn format_outcome(result: &Result<Vec<OperationEvent>, Rejection>) -> String {
     }
 }
 
-/// Outcomes that are the same in most stages of a running operation.
+/// Common outcomes in most stages of a running operation.
 const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=TerminationRequested+StageChanged Supersede=NotSupersedable SupersedeFailed=NotSupersedable Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
     Retry=NothingToOverride Unsaid=ReasonRequired";

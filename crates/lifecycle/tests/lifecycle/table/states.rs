@@ -11,7 +11,7 @@ use crate::build::*;
 
 /// Prune in the first wave.
 pub const PRUNE: TaskId = TaskId(0);
-/// Hook in the first wave, whose name an older object has.
+/// Hook in the first wave. An older object has its name.
 pub const HOOK: TaskId = TaskId(1);
 /// Hook with a deadline, in the first wave.
 pub const LATE_HOOK: TaskId = TaskId(2);

@@ -55,21 +55,19 @@ pub struct Behavior {
     pub write: VecDeque<Reply>,
     /// Replies to calls that release, delete or stop a hook.
     pub end: VecDeque<Reply>,
-    /// Health values with the number of milliseconds after the write at which each value starts. Empty for
-    /// kinds without health.
+    /// Health values, each with its start in milliseconds after the write. Empty for kinds without health.
     pub health: Vec<(i64, Health)>,
     pub evidence: EvidenceKind,
-    /// Time from the deletion request until the object no longer exists, in milliseconds. `i64::MAX` means
-    /// forever.
+    /// Duration of the object's deletion in milliseconds. `i64::MAX` means forever.
     pub deletion_delay: i64,
     /// True if the object can't be changed and is therefore deleted and recreated.
     pub is_recreated: bool,
     /// Reason why the object still exists while it is being deleted.
     pub kept_by: String,
-    /// Run times of other operations' hooks, in milliseconds. Each of these hooks is created with the
-    /// object's name just before the object itself would be created.
+    /// Run times of other operations' hooks, in milliseconds. Each hook takes the object's name just before
+    /// the object itself would be created.
     pub rivals: VecDeque<i64>,
-    /// Time after the write at which another client deletes the object.
+    /// Delay between the write and the deletion by another client.
     pub deleted_after: Option<i64>,
     /// True if the health rule for the kind fails, so that the health is Unknown.
     pub has_broken_health_rule: bool,

@@ -20,9 +20,9 @@ pub struct Object {
     /// Attempt of this operation that created the object.
     pub created_in_attempt: Option<u32>,
     pub has_finalizer: bool,
-    /// Time at which the object is removed.
+    /// Removal time of the object.
     pub removed_at: Option<i64>,
-    /// Time at which another operation's hook ends.
+    /// End time of another operation's hook.
     pub rival_until: Option<i64>,
 }
 

@@ -91,7 +91,6 @@ impl World {
         }
     }
 
-    /// Crashes the engine now.
     pub fn crash_now(&mut self) {
         self.crash();
     }

@@ -12,7 +12,7 @@ use crate::annotations::{
 };
 use crate::argo::support::Support;
 
-/// An annotation that Tidegate knows.
+/// An annotation known to Tidegate.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotation {
     /// Key, including the prefix.
@@ -33,7 +33,7 @@ const fn ignored(key: &'static str, meaning: &'static str) -> Annotation {
     Annotation { key, subject: AnnotationSubject::Object, support: Support::Ignored, meaning }
 }
 
-/// All known annotations, including those that are ignored.
+/// All known annotations, including ignored ones.
 pub const KNOWN_KEYS: [Annotation; 67] = {
     use AnnotationSubject::{Application, ApplicationSet, Internal, Object};
     [

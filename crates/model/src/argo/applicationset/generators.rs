@@ -88,7 +88,7 @@ impl<'g> Generator<'g> {
         }
     }
 
-    /// Returns the generator's own template, whose fields override those of `spec.template`.
+    /// Returns the generator's own template. Its fields override those of `spec.template`.
     pub const fn template(self) -> Option<&'g ApplicationSetTemplate> {
         match self {
             Self::List(one) => one.template.as_ref(),
@@ -341,7 +341,7 @@ pub struct PluginInput {
 }
 
 impl PluginInput {
-    /// Returns true if there are no input parameters.
+    /// Returns true if all fields are unset.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -97,8 +97,8 @@ impl JsonSchema for IntOrString {
     }
 
     /// Returns a schema that allows any value. With `x-kubernetes-int-or-string`, Kubernetes 1.20 ignores the
-    /// schema during apply and treats each list as atomic. Values of other types are rejected when the
-    /// resource is read.
+    /// schema during apply and treats each list as atomic. Other types are rejected when the resource is
+    /// read.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"x-kubernetes-preserve-unknown-fields": true})
     }

@@ -12,8 +12,8 @@ use super::{
 use crate::argo::unknown_fields::{UnknownFieldPaths, parts};
 
 impl ApplicationSet {
-    /// Returns the paths of unknown fields in `spec`. These fields are preserved and have no effect. An
-    /// unknown field in an entry of `generators` may be an unsupported generator.
+    /// Returns the paths of unknown fields in `spec`. They are preserved but have no effect. An unknown field
+    /// in an entry of `generators` may be an unsupported generator.
     pub fn unknown_fields(&self) -> Vec<String> {
         UnknownFieldPaths::collect(self)
     }

@@ -140,7 +140,7 @@ fn definitions_differ_only_where_intended() {
     }
 }
 
-/// Any field that is missing in Tidegate's definition is inside an object that preserves unknown fields.
+/// Every field missing in Tidegate's definition is inside an object that preserves unknown fields.
 #[test]
 fn fields_that_only_argo_cd_defines_are_preserved() {
     fn walk(path: &str, theirs: &Value, ours: &Value, count: &mut usize) {

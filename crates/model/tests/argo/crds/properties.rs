@@ -35,7 +35,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Collects values that are lost when read, and values that appear although they weren't written.
+/// Collects values that are lost or added by reading.
 fn collect_losses(path: &str, schema: &Value, written: &Value, read: &Value, found: &mut Vec<String>) {
     if accepts_anything(schema) {
         if written != read {
@@ -88,14 +88,14 @@ fn assert_read_as<T: Resource + Serialize>(written: &Value, kept: &Value, strict
     let mut lost = Vec::new();
     collect_losses("", strict, kept, &back, &mut lost);
     assert!(lost.is_empty(), "{lost:#?}");
-    // Reading the file gives the same result as reading the resource that a server creates from the file.
+    // Reading the file gives the same result as reading the resource that a server creates from it.
     let file = argo::read_resource::<T>(written).unwrap_or_else(|error| panic!("{error}, of {written:#}"));
     let mut file = serde_json::to_value(&file).unwrap();
     drop_nulls(strict, &mut file);
     assert_eq!(file, back);
 }
 
-/// Asserts that a resource is read without loss after a server has accepted it.
+/// Asserts that an accepted resource is read without loss.
 fn assert_read(pair: &Pair, written: &Value) {
     let mut kept = written.clone();
     drop_nulls(&pair.strict, &mut kept);
@@ -114,8 +114,8 @@ fn assert_both_accept(pair: &Pair, value: &Value) {
     assert_read(pair, value);
 }
 
-/// Replaces the value at a random location with an invalid or different value, and returns a description of
-/// the change.
+/// Replaces the value at a random location with an invalid or different value. Returns a description of the
+/// change.
 fn corrupt_value(tape: &mut Tape<'_>, path: &mut String, schema: &Value, value: &mut Value) {
     let inner = match &*value {
         Value::Object(fields) if !accepts_anything(schema) => fields.len(),
@@ -205,7 +205,7 @@ fn compare_verdicts(pair: &Pair, tape: &[u8], verdicts: &mut Verdicts) {
     assert!(!by_us.is_empty() || accepts(schema(&pair.ours), &value), "{path}: {value:#}");
 }
 
-/// Both definitions accept the same values and reject the same values.
+/// Both definitions accept and reject the same values.
 #[test]
 fn both_give_the_same_verdict() {
     for pair in PAIRS.iter() {

@@ -1,12 +1,11 @@
-//! Validation of a custom resource as an API server does it, according to the Kubernetes documentation on
+//! Validation of a custom resource like an API server's, according to the Kubernetes documentation on
 //! structural schemas.
 
 use serde_json::{Map, Value};
 
 use super::{INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS};
 
-/// Returns the errors found when validating a resource after pruning. Each error contains a path and the
-/// expected value.
+/// Returns the validation errors of a resource after pruning, each with a path and the expected value.
 pub(super) fn validation_errors(schema: &Value, value: &Value) -> Vec<String> {
     let mut value = value.clone();
     drop_nulls(schema, &mut value);

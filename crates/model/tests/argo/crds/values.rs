@@ -1,4 +1,4 @@
-//! Generation of values that a schema allows, driven by a tape of choices. After the end of the tape, the
+//! Generation of values that a schema allows, driven by a tape of choices. At the end of the tape, the
 //! generator always makes the smallest choice.
 
 use serde_json::{Map, Value, json};
@@ -36,8 +36,8 @@ pub(super) enum Fields {
 const HEALTH: [&str; 6] = ["Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"];
 const SYNC: [&str; 4] = ["Synced", "OutOfSync", "Unknown", ""];
 
-/// Values for fields in which Argo CD's definition allows any string, although its implementation recognizes
-/// only these values. Argo CD recomputes any other value.
+/// Values for fields that are plain strings in Argo CD's definition, although its implementation recognizes
+/// only these values and recomputes any other.
 const KNOWN_TEXTS: [(&str, &[&str]); 5] = [
     (".health.status", &HEALTH),
     (".status.sync.status", &SYNC),
@@ -106,7 +106,7 @@ impl ValueGenerator<'_> {
             let is_there = match self.fields {
                 _ if is_required(name) => 1,
                 Fields::All => 1,
-                // The last choice omits the field, so all fields are omitted after the end of the tape.
+                // The last choice omits the field, so the end of the tape omits all fields.
                 Fields::Some(of) => match self.tape.next_below(of * 8) {
                     choice if choice + 8 < of * 8 => 0,
                     choice if choice + 1 == of * 8 => 2,

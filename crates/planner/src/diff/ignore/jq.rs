@@ -32,8 +32,8 @@ const PATHS_MAX: usize = 10_000;
 /// Maximum memory of a compiled regular expression in bytes.
 const REGEX_BYTES_MAX: usize = 1 << 18;
 
-/// Functions that an expression may call, with their arity. None of them can loop or return a value larger
-/// than its input.
+/// Functions allowed in an expression, with their arity. None can loop or return a value larger than its
+/// input.
 const ALLOWED_FUNCTIONS: [(&str, usize); 34] = [
     ("all", 0),
     ("all", 1),
@@ -84,7 +84,7 @@ def arrays: select(type == "array");
 def objects: select(type == "object");
 "#;
 
-/// Reason why a jq expression is rejected.
+/// Reason for rejecting a jq expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JqError {
     /// The expression is too long or nested too deeply.
@@ -170,8 +170,8 @@ struct WorkEstimate {
 }
 
 impl WorkEstimate {
-    /// Counts the ways in which an expression can reach the same value. Rejects anything that does more than
-    /// select fields.
+    /// Counts the ways an expression can reach the same value. Rejects anything that does more than select
+    /// fields.
     fn count_paths(&mut self, term: &Term<&str>) -> Result<usize, JqError> {
         let refused = |what: &str| Err(JqError::NotAPath(what.to_owned()));
         Ok(match term {

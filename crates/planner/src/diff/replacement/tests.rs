@@ -57,8 +57,7 @@ fn managed_fields_of(value: &Value) -> Value {
     Value::Object(notes)
 }
 
-/// Returns the object as it looks in the cluster after being created or replaced, including changes made by
-/// its controller.
+/// Returns the object as stored after being created or replaced, with its controller's changes.
 fn live_object(target: &Object) -> Object {
     let mut value = with_server_defaults(target).as_value().clone();
     let mut ours = json!({"f:spec": managed_fields_of(&value["spec"])});

@@ -81,7 +81,7 @@ fn completed_event(task: u32, phase: OperationPhase, message: &str, millis: i64)
     OperationEvent::TaskCompleted { task: TaskId(task), phase, message: message.to_owned(), at: at(millis) }
 }
 
-/// In these events, the server fails in the first attempt and is healthy in the second.
+/// Returns events in which the server fails in the first attempt and is healthy in the second.
 fn sample_events() -> Vec<OperationEvent> {
     let mut request = tidegate_model::SyncRequest::new("shop", "shop", Destination::Simulated);
     request.revision = "abc".to_owned();
@@ -222,7 +222,7 @@ fn the_same_log_gives_the_same_spans_and_a_partial_log_fewer() {
         spans_of(events).iter().map(|span| otlp::encode_span(id, span)).collect::<Vec<_>>()
     };
     assert_eq!(json(&all), json(&all));
-    // An open operation doesn't have spans yet. They are sent when it ends.
+    // An open operation doesn't have spans yet. They are sent when it finishes.
     assert!(json(&all[..all.len() - 1]).is_empty());
     // Compacting the first events does not change the remaining spans.
     let driver = Driver::recover(None, all.clone()).unwrap();

@@ -183,7 +183,7 @@ fn pushes_are_changes_for_branch_generators() {
     }
 }
 
-/// A truncated body must be reported instead of being ignored silently.
+/// A truncated body must be reported, not silently ignored.
 #[test]
 fn a_truncated_body_is_an_error() {
     for (provider, event) in [

@@ -96,7 +96,7 @@ fn without_tokens_only_signed_in_people_have_access() {
         let body = json!({"token": OPERATOR}).to_string();
         let answer = server.request("POST", "/api/v1/session", &[JSON, &origin], &body).await;
         assert_eq!((answer.status, answer.problem_code().as_str()), (400, "bad-request"));
-        // If other machines can reach the service, its address must be configured.
+        // If other machines can reach the service, its URL must be configured.
         let mut settings = Settings::new("0.0.0.0:0".parse().unwrap());
         let dir = tempfile::tempdir().unwrap();
         let path = write_file(&dir, "oidc.yaml", &provider.settings(""));
@@ -157,7 +157,7 @@ fn code_and_state_are_valid_once_and_in_their_own_browser() {
         let response = eve.get(&own.replace(&code(&own), &code(&theirs)), "").await;
         assert!(response.status == 502 && response.body.contains("(invalid_grant)"), "{response:?}");
         assert!(!response.body.contains("<b>"), "{}", response.body);
-        // A code that was already used is rejected, even with a valid state.
+        // A used code is rejected, even with a valid state.
         let (first, second) = (victim.start_login("").await, code(&back));
         let response = victim.get(&first.replace(&code(&first), &second), "").await;
         assert!(response.body.contains("(invalid_grant)"), "{response:?}");

@@ -18,7 +18,7 @@ use crate::credentials::AccessSettings;
 /// Default port of SOCKS proxies.
 const SOCKS_PORT: u16 = 1080;
 
-/// Returns an error if the host is a blocked address.
+/// Fails if the host is a blocked address.
 pub(crate) fn check_host(host: &str, barred: BlockedAddresses) -> Result<(), Problem> {
     barred.blocked_host_reason(host).map_or(Ok(()), |reason| Err(Problem::new(reason)))
 }
@@ -57,7 +57,7 @@ pub(crate) fn proxy_for(access: &AccessSettings, to: &Uri) -> Result<Option<Inte
     let Some(proxy) = access.proxy.text() else { return Ok(None) };
     let all = || Matcher::builder().all(proxy.to_owned());
     let found = all().no(access.no_proxy.clone()).build().intercept(to);
-    // No proxy: either the host is excluded, or the proxy's URL is invalid.
+    // No proxy: the host is excluded, or the proxy's URL is invalid.
     match found.is_some() || all().build().intercept(to).is_some() {
         true => Ok(found),
         false => Err(invalid_proxy(access)),

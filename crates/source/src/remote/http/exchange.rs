@@ -1,4 +1,4 @@
-//! Requests and responses as readers and writers, as the Git library expects.
+//! Requests and responses as the readers and writers that the Git library expects.
 
 use std::io::{self, BufRead, Cursor, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use super::link::{Body, Link, parse_headers};
 /// Maximum size of a request, in bytes. Requests hold no more than a few commit IDs.
 const REQUEST_MAX: usize = 1 << 20;
 
-/// Sends the requests of the Git protocol over a link.
+/// Transport that sends the requests of the Git protocol over a link.
 pub(crate) struct HttpTransport(Arc<Link>);
 
 /// A request and its response.
 struct Exchange {
     link: Arc<Link>,
-    /// The request, which is removed when it is sent.
+    /// The request, taken when it is sent.
     request: Option<(String, HeaderMap, Vec<u8>)>,
     body: Option<Body>,
     headers: Vec<u8>,

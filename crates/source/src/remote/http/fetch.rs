@@ -1,11 +1,11 @@
-//! Requests whose responses are read completely.
+//! Requests with responses that are read in full.
 
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::Problem;
 use super::link::{Body, Link};
 
-/// A response that was read completely.
+/// A response read in full.
 pub(crate) struct CompleteResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -13,8 +13,7 @@ pub(crate) struct CompleteResponse {
 }
 
 impl Link {
-    /// Sends a single request, and reads the whole response regardless of its status. Doesn't follow
-    /// redirects.
+    /// Sends a single request and reads the whole response, whatever its status. Doesn't follow redirects.
     pub fn send_once(
         &self,
         method: Method,
@@ -37,8 +36,8 @@ impl Link {
         Ok(content)
     }
 
-    /// Downloads a file, following redirects. A status in `expected` returns the response without its body;
-    /// any other status except success is an error.
+    /// Downloads a file, following redirects. For a status in `expected`, returns the response without its
+    /// body; any other status except success is an error.
     pub fn download(
         &self,
         url: &str,

@@ -8,13 +8,13 @@ use super::link::{Link, redirect_target};
 use crate::lfs::PUSH_HINT;
 
 impl Link {
-    /// Posts a document, and returns the document in the response.
+    /// Posts a document and returns the document in the response.
     pub fn post_document(&self, url: &str, headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
         let answer = self.post(url, headers, body)?;
         self.read_body(answer.into_body()).map_err(|problem| problem.with_hint(""))
     }
 
-    /// Downloads an object, following redirects. Stops shortly after `bytes` bytes. `headers` may hold
+    /// Downloads an object, following redirects, and stops shortly after `bytes` bytes. `headers` may hold
     /// credentials, so they aren't sent to other servers.
     pub fn download_object(&self, url: &Uri, headers: &HeaderMap, bytes: usize) -> Result<Vec<u8>, Problem> {
         let (mut at, mut headers) = (url.clone(), headers.clone());

@@ -26,13 +26,13 @@ pub(super) type Body = UnsyncBoxBody<Bytes, ConnectionError>;
 
 /// HTTP client for one attempt.
 pub(crate) struct Link {
-    /// Runtime for the requests. `None` only while the link is dropped.
+    /// Runtime for the requests. `None` only during drop.
     runtime: Option<Runtime>,
     client: Client,
     attempt: Arc<Attempt>,
     limits: RemoteLimits,
     blocked: BlockedAddresses,
-    /// Only server that may receive the credentials.
+    /// The only server that may receive the credentials.
     credentials_server: Uri,
     authorization: Option<HeaderValue>,
     access: AccessSettings,
@@ -43,7 +43,7 @@ struct LinkState {
     problem: Option<Problem>,
     /// Number of bytes that may still be received.
     bytes_left: u64,
-    /// Address of the repository after redirects.
+    /// Repository URL after redirects.
     base: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Link {
         Self::for_address(&address.to_string(), access, network, attempt, bytes)
     }
 
-    /// Creates a link to the server of an address. Credentials go only to this server.
+    /// Creates a link to the server of a URL, the only one to receive credentials.
     pub fn for_address(
         address: &str,
         access: &AccessSettings,
@@ -108,12 +108,12 @@ impl Link {
         }))
     }
 
-    /// Returns the first problem that occurred on this link.
+    /// Returns the first problem on this link.
     pub fn problem(&self) -> Option<Problem> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
 
-    /// Stores a problem whose message the Git library would lose.
+    /// Stores a problem, because the Git library would lose its message.
     pub(super) fn store_problem(&self, problem: Problem) -> Problem {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.problem.get_or_insert(problem).clone()
@@ -141,7 +141,7 @@ impl Link {
         })
     }
 
-    /// Sends a single request, and returns the response regardless of its status.
+    /// Sends a single request and returns the response, whatever its status.
     pub(super) fn send(
         &self,
         method: Method,
@@ -184,8 +184,7 @@ impl Link {
         }
     }
 
-    /// Sends a GET request, following redirects. `tail` is the part of the URL after the repository's
-    /// address.
+    /// Sends a GET request, following redirects. `tail` is the part of the URL after the repository.
     pub(super) fn get(&self, url: &str, tail: &str, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
         let (answer, at) = self.get_with_address(url, headers)?;
         let answer = self.check_response(answer, &at)?;
@@ -241,7 +240,7 @@ impl Link {
         is_same_or_safer(&self.credentials_server, at)
     }
 
-    /// Returns the response if it is successful, and a problem otherwise.
+    /// Returns the response if it is successful, or else a problem.
     pub(super) fn check_response(&self, answer: Response<Body>, at: &Uri) -> Result<Response<Body>, Problem> {
         let status = answer.status();
         if status == StatusCode::OK {

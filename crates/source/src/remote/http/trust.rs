@@ -1,4 +1,4 @@
-//! TLS settings, which come from Secrets and ConfigMaps.
+//! TLS settings from Secrets and ConfigMaps.
 
 use tidegate_web::{ClientCertificate, SystemTrust, Tls, TrustError, TrustedServers};
 

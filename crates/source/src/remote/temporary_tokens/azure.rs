@@ -19,7 +19,7 @@ use crate::secret_text::SecretText;
 
 /// Scope of tokens for Azure DevOps.
 const DEVOPS_SCOPE: &str = "499b84ac-1321-427f-aa17-267ca6975798/.default";
-/// Scope of tokens that get exchanged for a registry password.
+/// Scope of tokens to exchange for a registry password.
 const MANAGEMENT_SCOPE: &str = "https://management.core.windows.net/.default";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Maximum size of a service account token, in bytes.
@@ -40,7 +40,7 @@ struct ExchangeResponse {
     refresh_token: String,
 }
 
-/// Client on whose behalf a token is requested.
+/// Client to request a token for.
 struct Client {
     who: String,
     authority: String,
@@ -181,7 +181,7 @@ impl Network {
     }
 }
 
-/// Reads the service account token. It is rotated by the cluster, so the file must be read for each request.
+/// Reads the service account token. The cluster rotates it, so the file must be read for each request.
 fn read_token_file(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(TOKEN_FILE_MAX).read_to_string(&mut text)?;

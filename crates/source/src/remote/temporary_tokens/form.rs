@@ -17,7 +17,7 @@ pub(super) struct Hints {
     pub other: &'static str,
 }
 
-/// Sends a form, and parses the response as JSON.
+/// Sends a form and parses the response as JSON.
 pub(super) fn send_form<T: DeserializeOwned>(
     link: &Link,
     url: &str,

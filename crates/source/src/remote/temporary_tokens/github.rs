@@ -17,8 +17,8 @@ const API_PATH_HINT: &str = "check githubAppEnterpriseBaseUrl: for an Enterprise
 const REJECTED_HINT: &str = "check githubAppID and githubAppPrivateKey, and the clock of this machine";
 
 impl Network {
-    /// Requests a token for an installation of the App. If the Secret has no installation ID, the
-    /// installation is looked up by the repository's owner.
+    /// Requests a token for an installation of the App. If the Secret has no installation ID, looks up the
+    /// installation by the repository's owner.
     pub(super) fn github_token(
         &self,
         (app, owner): (&GithubApp, Option<&str>),
@@ -74,7 +74,7 @@ impl GithubApi<'_> {
         self.request.interpret_response(answer, hint)
     }
 
-    /// Looks up the installation of the organization or, failing that, the user with this name.
+    /// Looks up the installation of the organization or, failing that, of the user with this name.
     fn installation(&self, owner: &str) -> Result<u64, TokenFailure<Problem>> {
         const MISSING: &str =
             "install the App for the owner of the repository, or check githubAppEnterpriseBaseUrl";

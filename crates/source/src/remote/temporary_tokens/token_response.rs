@@ -1,4 +1,4 @@
-//! Interpretation of responses that don't contain a token.
+//! Interpretation of responses without a token.
 
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use tidegate_web::{RequestedWait, TokenFailure};
 use crate::error::to_line;
 use crate::remote::{CompleteResponse, Problem};
 
-/// Maximum delay to accept from a server, in seconds. Longer delays are shortened to it.
+/// Maximum delay accepted from a server, in seconds. Longer delays are capped.
 const WAIT_MAX: u64 = 60 * 60;
-/// Delay for a rate limit without a stated delay, in seconds.
+/// Delay for a rate limit that doesn't state one, in seconds.
 const WAIT_DEFAULT: u64 = 60;
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
@@ -73,7 +73,7 @@ impl TokenRequest<'_> {
     }
 }
 
-/// Returns the Unix time at which the delay requested by the server ends.
+/// Returns the Unix time when the delay requested by the server ends.
 fn requested_wait_end(status: StatusCode, headers: &HeaderMap, now: u64) -> Option<u64> {
     let wait = match tidegate_web::requested_wait(status, headers, Some(now))? {
         RequestedWait::For(wait) => wait.as_secs(),

@@ -125,8 +125,7 @@ fn too_large_objects_are_not_requested() {
     assert!(stage.error().contains("app/0.yaml is a Git LFS pointer with extensions"));
 }
 
-/// A repository can specify its LFS server. The authors of the repository must not be able to use such a
-/// server to obtain the credentials.
+/// A repository can name its LFS server, but its authors must not be able to obtain the credentials this way.
 #[test]
 fn a_repository_that_names_another_server() {
     let Some(stage) = LfsFixture::new() else { return };

@@ -1,4 +1,4 @@
-//! Tests for reading files in Git LFS, and for the requests that are sent.
+//! Tests for reading files in Git LFS, and for the requests sent.
 
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use tidegate_source::{Limits, RenderInputs, Repositories, Tools};
@@ -63,8 +63,8 @@ fn without_the_field_pointers_are_read_and_a_changed_field_is_a_change() {
     stage.set_credentials(&[("enableLfs", "false")]);
     assert!(repository.observe_availability());
     assert_eq!(repository.locate_manifests(&source, &commit, &making).unwrap().key, without.key);
-    // A located source is always read with the setting that was in effect when it was located, because the
-    // setting is part of the key.
+    // A located source is always read with the setting in effect when it was located, because the setting is
+    // part of the key.
     assert_eq!(repository.read(&with, &making).unwrap()[0].content, CONTENT.as_bytes());
     stage.set_credentials(&[("enableLfs", "true")]);
     assert_eq!(repository.read(&without, &making).unwrap()[0].content, pointer(CONTENT).as_bytes());
@@ -86,7 +86,7 @@ fn repositories_use_the_field_of_the_common_secret() {
     assert_eq!(authorized_requests(&stage.objects).iter().filter(|(_, shown)| shown.is_some()).count(), 0);
 }
 
-/// Another server must receive only those credentials that the first server specifies for it.
+/// Another server must receive only the credentials that the first server specifies for it.
 #[test]
 fn another_server_gets_no_credentials() {
     let Some(stage) = LfsFixture::new() else { return };
@@ -217,12 +217,11 @@ fn the_oldest_objects_are_evicted() {
         assert_eq!(stage.content(), content);
         assert_eq!(stage.cached_objects(), [oid(content)]);
     }
-    // Together, these objects are larger than the store's maximum size, but both are kept while they are in
-    // use.
+    // Together, these objects exceed the store's maximum size, but both are kept while in use.
     stage.bench.commit("app/b.yaml", &pointer(contents[1]));
     assert_eq!(stage.read().unwrap().len(), 2);
     assert_eq!(stage.cached_objects().len(), 2);
-    // When the repository is no longer used, its objects are deleted.
+    // Once the repository is unused, its objects are deleted.
     let keep = |url: &str| {
         let address = stage.bench.repositories.open(url, Path::new("/")).unwrap().address().clone();
         stage.bench.repositories.keep_only(&[address].into());

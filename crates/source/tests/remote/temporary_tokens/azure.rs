@@ -14,7 +14,7 @@ const TENANT: &str = "shop.onmicrosoft.com";
 const ASSERTION: &str = "hunter2.of.cluster";
 
 impl TokenFixture {
-    /// Creates a test setup in which the process has a workload identity that the server accepts.
+    /// Creates a test setup with a workload identity that the server accepts.
     fn with_azure() -> Option<Self> {
         Self::with_remote_access(|reach, server| {
             let token_file = reach.mirrors.with_file_name("token");
@@ -77,8 +77,7 @@ fn a_service_principal_token_is_sent_to_the_repository() {
         ("scope", "499b84ac-1321-427f-aa17-267ca6975798/.default"),
     ];
     assert_eq!(form(&request.body), expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    // A new token is requested shortly before the cached token expires, and after the cached token has been
-    // revoked.
+    // A new token is requested shortly before the cached one expires, and after the cached one was revoked.
     stage.clock.advance(1);
     stage.accept_bearer("hunter2-2");
     assert_eq!(stage.files(), Ok(1));

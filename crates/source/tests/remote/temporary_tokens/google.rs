@@ -57,8 +57,7 @@ fn an_account_token_is_sent_to_the_repository() {
     assert_eq!(claims["scope"], "https://www.googleapis.com/auth/cloud-platform");
     let (from, until) = (claims["iat"].as_i64().unwrap(), claims["exp"].as_i64().unwrap());
     assert!(from < until && until <= from + 3600, "{claims}");
-    // A new token is requested shortly before the cached token expires, and after the cached token has been
-    // revoked.
+    // A new token is requested shortly before the cached one expires, and after the cached one was revoked.
     stage.clock.advance(1);
     stage.accept(EMAIL, "hunter2-2");
     assert_eq!(stage.files(), Ok(1));

@@ -69,7 +69,7 @@ fn an_unresponsive_token_server_times_out() {
     }
 }
 
-/// A server may repeat the request in its response, so errors must not contain that part of the response.
+/// A server may echo the request, so errors must omit that part of the response.
 #[test]
 fn errors_contain_no_sent_secrets() {
     let Some(stage) = TokenFixture::new() else { return };

@@ -1,5 +1,5 @@
-//! Token server that acts like the servers of GitHub and Google, and can be told to misbehave. It verifies
-//! signatures with a different library than the client uses to create them.
+//! Token server that acts like GitHub's and Google's, and can be told to misbehave. It verifies signatures
+//! with a different library than the client signs with.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -54,7 +54,7 @@ pub fn pem(what: &str, der: &[u8]) -> String {
     format!("-----BEGIN {what}-----\n{}\n-----END {what}-----\n", lines.join("\n"))
 }
 
-/// Returns the header and the claims of a signed token, or `None` if a different key has signed the token.
+/// Returns the header and the claims of a signed token, or `None` if another key signed it.
 pub fn verify_jwt(jwt: &str, key: &Key) -> Option<(Value, Value)> {
     let (said, signature) = jwt.rsplit_once('.')?;
     let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -107,11 +107,11 @@ impl Request {
 #[derive(Clone, Debug)]
 pub enum ServerResponse {
     Complete(u16, Vec<String>, String),
-    /// Sends data without an end.
+    /// Data without an end.
     Endless,
-    /// Never sends a response.
+    /// No response at all.
     None,
-    /// Sends only a part of the response.
+    /// Part of a response.
     Incomplete,
 }
 

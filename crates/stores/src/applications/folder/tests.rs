@@ -6,8 +6,8 @@ use super::*;
 
 const WEB: &str = "{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: web}, spec: {project: default, destination: {name: in-cluster}, source: {repoURL: ./repo}}}\n";
 
-/// Returns a folder, a poller for it, and a function that writes files. Tests change the length of files, so
-/// that a coarse clock doesn't hide changes.
+/// Returns a folder, a poller for it, and a function that writes files. Tests change the length of files,
+/// because a coarse clock may hide changes.
 fn test_folder() -> (tempfile::TempDir, FolderPoller, impl Fn(&str, &str)) {
     let folder = tempfile::tempdir().unwrap();
     let (path, state_folder) = (folder.path().to_path_buf(), folder.path().join("kept"));
@@ -24,7 +24,7 @@ fn without_grace_period(mut watcher: FolderPoller) -> FolderPoller {
     watcher
 }
 
-/// Polls, and returns a short text for each event.
+/// Polls and returns a short text for each event.
 fn poll_event_names(watcher: &mut FolderPoller) -> Vec<String> {
     let describe = |event| match event {
         StoreEvent::Applied(stored) => {
@@ -74,12 +74,12 @@ fn a_change_is_emitted_once() {
     write("web.yaml", &format!("{WEB}---\n{other}"));
     assert_eq!(poll_event_names(&mut watcher), ["applied other", "applied web"]);
     write("web.yaml", &other);
-    // The rest of the file may not have been written yet.
+    // The rest of the file may still be missing.
     assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     assert_eq!(poll_event_names(&mut watcher), ["gone web"]);
 }
 
-/// A list may miss a file that is being renamed, and a file that is being rewritten is incomplete.
+/// A listing may miss a file during a rename, and a file is incomplete while it is rewritten.
 #[test]
 fn a_document_that_is_missing_for_a_moment_is_not_gone() {
     let (folder, mut watcher, write) = test_folder();
@@ -109,7 +109,7 @@ fn a_document_that_is_missing_for_a_moment_is_not_gone() {
     assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
 }
 
-/// While a document moves to another file, at least one of the two files contains it.
+/// While a document moves between files, at least one of them contains it.
 #[test]
 fn a_document_that_moves_to_another_file_stays() {
     let (_folder, mut watcher, write) = test_folder();
@@ -121,15 +121,15 @@ fn a_document_that_moves_to_another_file_stays() {
     for _ in 0..3 {
         assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     }
-    // The file is rewritten, and its Application is written last.
+    // The file is rewritten, with its Application last.
     write("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n");
     assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")));
     write("b.yaml", &format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\n---\n{other}"));
     assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")));
 }
 
-/// A second poll is only needed to confirm that a document is missing. Changed documents take effect
-/// immediately, even if the file is rewritten repeatedly.
+/// Only a missing document needs confirmation by a second poll. Changed documents take effect immediately,
+/// even if the file is rewritten repeatedly.
 #[test]
 fn other_changes_of_a_rewritten_file_take_effect_immediately() {
     let (_folder, mut watcher, write) = test_folder();
@@ -144,7 +144,7 @@ fn other_changes_of_a_rewritten_file_take_effect_immediately() {
     assert_eq!(poll_event_names(&mut watcher), ["gone other"]);
 }
 
-/// Even at startup, documents aren't considered deleted if the folder appears late or is still being written.
+/// Even at startup, documents don't count as deleted if the folder appears late or is still being written.
 #[test]
 fn a_document_missing_at_the_start_is_gone_once_the_folder_is_undisturbed() {
     let (folder, mut watcher, write) = test_folder();
@@ -171,8 +171,7 @@ fn a_document_missing_at_the_start_is_gone_once_the_folder_is_undisturbed() {
     assert_eq!(poll_event_names(&mut again), ["gone other"]);
 }
 
-/// A volume that isn't mounted yet looks like an empty folder. After mounting, its files may appear one by
-/// one.
+/// An unmounted volume looks like an empty folder. After mounting, its files may appear one by one.
 #[test]
 fn nothing_is_gone_from_a_folder_without_files_at_the_start() {
     let (folder, mut watcher, write) = test_folder();
@@ -240,14 +239,14 @@ fn an_empty_folder_that_replaces_another_removes_nothing() {
     fs::remove_dir(&place).unwrap();
     fs::rename(&away, &place).unwrap();
     assert_eq!(poll_event_names(&mut watcher), ["problems []"]);
-    // Removing all files from the same folder is treated as intentional.
+    // Removing all files from the same folder counts as intentional.
     fs::remove_file(place.join("web.yaml")).unwrap();
     fs::remove_file(place.join("other.yaml")).unwrap();
     poll_event_names(&mut watcher);
     assert_eq!(poll_event_names(&mut watcher), ["gone other", "gone web"]);
 }
 
-/// If files appear slowly in a folder that was empty before, the store waits for the remaining files.
+/// If files appear slowly in a previously empty folder, the store waits for the rest.
 #[tokio::test(start_paused = true)]
 async fn files_that_appear_slowly_are_awaited() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +279,7 @@ fn an_inaccessible_file_is_not_gone() {
 }
 
 /// If a command removes a file, the Application is gone without a second poll. If the file comes back, the
-/// Application is no longer being deleted.
+/// deletion is canceled.
 #[test]
 fn a_file_that_a_command_removes_is_gone_immediately() {
     let (folder, mut watcher, write) = test_folder();
@@ -298,8 +297,8 @@ fn a_file_that_a_command_removes_is_gone_immediately() {
     assert_eq!(poll_event_names(&mut watcher), ["gone web"]);
 }
 
-/// If an Application is deleted while its document is unreadable, its last known state is used for the
-/// deletion, even if this state is from before the start.
+/// Deleting an Application with an unreadable document uses its last known state, even one from before the
+/// start.
 #[test]
 fn the_last_known_state_of_an_unreadable_document_counts_after_a_restart() {
     let (folder, mut watcher, write) = test_folder();
@@ -349,7 +348,7 @@ fn a_file_that_is_missing_or_empty_for_a_moment_keeps_its_content() {
     assert!(events.len() == 1 && events[0].contains("its previous contents remain in effect"), "{events:?}");
     fs::rename(&away, folder.path()).unwrap();
     assert_eq!(poll_event_names(&mut watcher), ["problems []"]);
-    // States that a file goes through while it is being rewritten.
+    // Intermediate states of a file while it is rewritten.
     for started in ["", " \n", "# Copyright\n", "---\n", "\n---\n---\n# more to come", "null\n"] {
         write("web.yaml", started);
         let events = poll_event_names(&mut watcher);
@@ -384,16 +383,16 @@ fn an_error_affects_only_its_document() {
     write("web.yaml", &format!("{WEB}---\n{other}"));
     poll_event_names(&mut watcher);
     let changed = other.replace("./repo", "./elsewhere");
-    // The name in the first document is unreadable. The document may contain an Application that is missing
-    // from the file, so missing Applications are kept. The other documents are applied.
+    // The first document's name is unreadable, so it may be any Application that is missing from the file.
+    // Missing Applications are kept, and the other documents are applied.
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
     let events = poll_event_names(&mut watcher);
     assert_eq!(events[0], "applied other");
     assert!(events[1].starts_with("applied web (the file is invalid"), "{events:?}");
     assert!(events[1].contains("(document 1)"), "{events:?}");
     assert_eq!((events.len(), events[2].starts_with("problems")), (3, true), "{events:?}");
-    // The name is readable, so the Application keeps its last valid state, and the error contains the field
-    // and the line.
+    // The name is readable. The Application keeps its last valid state, and the error contains the field and
+    // the line.
     let wrong = WEB.replace("spec: {", "spec: {\n  syncPolicy: {\n    automated: {prune: often}}, ");
     write("web.yaml", &format!("{changed}---\n{wrong}"));
     let events = poll_event_names(&mut watcher);
@@ -401,7 +400,7 @@ fn an_error_affects_only_its_document() {
     assert!(events[0].contains(part) && events[0].contains("(document 2)"), "{events:?}");
     let web = watcher.emitted.values().find(|one| one.application.metadata.name == "web").unwrap();
     assert_eq!(web.application.sources()[0].repo_url, "./repo");
-    // Without an earlier poll, the persisted state is used.
+    // Without an earlier poll, the persisted state counts.
     let known = web.application.clone();
     state_files::write(&SystemDisk, &watcher.state_folder, &known).unwrap();
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
@@ -486,7 +485,7 @@ fn persisted_state_is_restored_and_deletions_meanwhile_are_emitted() {
     ];
     assert_eq!(poll_event_names(&mut first), expected);
     assert_eq!(poll_event_names(&mut first), ["gone gone", "applied leaving deleting"]);
-    // A deletion that was persisted before the start continues immediately.
+    // A deletion persisted before the start continues immediately.
     deleting.metadata.deletion_timestamp = Some(now());
     state_files::write(&SystemDisk, &watcher.state_folder, &deleting).unwrap();
     assert!(poll_event_names(&mut again()).contains(&"applied leaving deleting".to_owned()));
@@ -498,7 +497,7 @@ fn persisted_state_is_restored_and_deletions_meanwhile_are_emitted() {
     assert_eq!(web.unwrap().application.status, known.status);
 }
 
-/// The directory was moved away. A new directory at its path would not be the same directory.
+/// The directory was moved away. A new one at its path would be a different directory.
 #[tokio::test]
 async fn a_missing_state_directory_is_not_created_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -520,7 +519,7 @@ async fn a_missing_state_directory_is_not_created_again() {
     store.persist(&web).await.unwrap();
 }
 
-/// Part of the name must not be treated as a namespace. Healthy Applications elsewhere are not affected.
+/// Part of the name must not be treated as a namespace. Healthy Applications elsewhere are unaffected.
 #[test]
 fn a_name_with_a_slash_is_invalid_and_affects_no_other_application() {
     let (_folder, mut watcher, write) = test_folder();
@@ -543,7 +542,7 @@ fn a_name_with_a_slash_is_invalid_and_affects_no_other_application() {
     assert!(watcher.files.projects().is_empty(), "{:?}", watcher.files.projects());
 }
 
-/// A requested poll is reported only after all changes that were made before the request.
+/// A requested poll is reported after all changes made before the request.
 #[tokio::test]
 async fn changes_before_a_requested_poll_are_emitted_before_it() {
     let folder = tempfile::tempdir().unwrap();

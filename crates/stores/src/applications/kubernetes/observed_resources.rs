@@ -1,4 +1,4 @@
-//! Observed and written state of resources of one kind. Events are derived from the differences.
+//! Observed and written state of resources of a kind. Events are derived from the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -10,10 +10,10 @@ use tidegate_model::{Object, managed_fields};
 
 use super::{MANAGED_LABEL, ManagedScope};
 
-/// Metadata fields that API servers write.
+/// Metadata fields written by API servers.
 const SERVER_FIELDS: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
-/// Kind of resource that is managed, and its events.
+/// Managed kind of resource, with its events.
 pub trait ManagedKind: Send + 'static {
     /// Type of the kind's events.
     type Event: Send + 'static;
@@ -37,16 +37,15 @@ pub trait ManagedKind: Send + 'static {
         good: Option<&Object>,
         origin: OperationOrigin,
     ) -> Result<Self::Event, String>;
-    /// Returns true if work that started while the resource was managed is still in progress.
+    /// Returns true if work from the time when the resource was managed is still in progress.
     fn has_running_work(_: &Object) -> bool {
         false
     }
-    /// Returns the event for a resource that is only managed until its work has finished.
+    /// Returns the event for a resource that is managed only until its work has finished.
     fn finishing_event(event: Self::Event) -> Self::Event {
         event
     }
-    /// Returns the event about another client's changes to the controller's fields, if the kind has such an
-    /// event.
+    /// Returns the event for another client's changes to the controller's fields, if the kind has one.
     fn overwritten_event(_: AppKey, _: Overwrite) -> Option<Self::Event> {
         None
     }
@@ -63,7 +62,7 @@ pub trait ManagedKind: Send + 'static {
 pub enum OperationOrigin {
     /// The resource is emitted for the first time.
     Initial,
-    /// Another client has made a new request.
+    /// Another client made a new request.
     NewRequest,
     /// The actor already has the operation.
     Known,
@@ -72,7 +71,7 @@ pub enum OperationOrigin {
 /// Another client's change to a resource's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overwrite {
-    /// Operation whose phase in the status is now `Terminating`.
+    /// Operation that now has the phase `Terminating` in the status.
     pub terminating_operation: Option<Value>,
 }
 
@@ -80,10 +79,10 @@ pub struct Overwrite {
 pub struct ObservedResources<K> {
     pub(super) scope: ManagedScope,
     pub(super) resources: BTreeMap<AppKey, ResourceState>,
-    /// Namespaces that haven't been listed yet. `None` stands for all namespaces.
+    /// Namespaces not listed so far. `None` stands for all namespaces.
     pending: BTreeSet<Option<String>>,
     is_settled: bool,
-    /// Errors of resources that have never been readable.
+    /// Errors of resources that were never readable.
     unreadable: BTreeMap<AppKey, String>,
     /// Errors of namespaces that can't be listed. The key `None` stands for all namespaces.
     unlisted_namespaces: BTreeMap<Option<String>, String>,
@@ -100,19 +99,19 @@ pub(super) struct ResourceState {
     emitted_version: String,
     /// Last readable object, if the current object is unreadable.
     last_readable: Option<Object>,
-    /// Client that wrote the annotation that confirms deletions, as of the last watch event.
+    /// Client that confirmed deletions with an annotation, as of the last watch event.
     approver: Option<String>,
     /// Refresh request in the most recent event.
     emitted_refresh: Option<String>,
-    /// Version in the event that reported the refresh request, which the actor may not have processed yet.
+    /// Version in the event that reported the refresh request. The actor may still have to process it.
     refresh_version: u64,
     /// Operation in the most recent event or write.
     pub(super) known_operation: Option<Value>,
-    /// Operation in the write in progress. The watch may report it before the response arrives.
+    /// Operation in the current write. The watch may report it before the response arrives.
     pub(super) operation_in_write: Option<Value>,
-    /// Status in the write in progress.
+    /// Status in the current write.
     pub(super) status_in_write: Option<Value>,
-    /// Other clients' changes that haven't been emitted yet.
+    /// Other clients' changes to report in the next event.
     pending_overwrite: Option<Overwrite>,
 }
 
@@ -149,9 +148,8 @@ impl<K: ManagedKind> ObservedResources<K> {
         events
     }
 
-    /// Records that one namespace, or all of them, can't be listed. `reason` is the error to report, or
-    /// `None` if users can't fix the cause. The startup doesn't wait for this list, and earlier events remain
-    /// valid.
+    /// Records that a namespace, or all of them, can't be listed. `reason` is the error to report, or `None`
+    /// if users can't fix the cause. Startup doesn't wait for this list, and earlier events remain valid.
     pub fn record_denied(&mut self, namespace: Option<String>, reason: Option<String>) -> Vec<K::Event> {
         let before = match reason {
             Some(reason) => self.unlisted_namespaces.insert(namespace.clone(), reason),
@@ -163,7 +161,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         events
     }
 
-    /// Records that a namespace has been listed. Returns an event once the last namespace has been listed.
+    /// Records that a namespace has been listed. Returns an event after the last one.
     fn mark_listed(&mut self, namespace: &Option<String>) -> Option<K::Event> {
         self.pending.remove(namespace);
         let is_news = self.pending.is_empty() && !self.is_settled;
@@ -190,7 +188,7 @@ impl<K: ManagedKind> ObservedResources<K> {
                     state.pending_overwrite.take().and_then(|what| K::overwritten_event(key, what));
                 return overwritten.into_iter().chain(changed.map(to_event)).collect();
             }
-            // This is a new resource of the same name.
+            // This is a new resource with the same name.
             events = self.remove(key.clone());
         }
         match K::applied_event(&object, None, OperationOrigin::Initial) {
@@ -210,7 +208,7 @@ impl<K: ManagedKind> ObservedResources<K> {
 
     pub(crate) fn apply_deletion(&mut self, object: &Object) -> Vec<K::Event> {
         let key = AppKey::of_object(object);
-        // The resource may have been created again in the meantime.
+        // The resource may have been recreated in the meantime.
         let is_another = self.resources.get(&key).is_some_and(|state| state.object.uid() != object.uid());
         if is_another { Vec::new() } else { self.remove(key) }
     }
@@ -220,7 +218,6 @@ impl<K: ManagedKind> ObservedResources<K> {
         unread.into_iter().chain(self.resources.remove(&key).map(|_| K::gone_event(key))).collect()
     }
 
-    /// Clears a resource's error.
     fn clear_error(&mut self, key: &AppKey) -> Option<K::Event> {
         self.unreadable.remove(key).map(|_| self.problems_event())
     }
@@ -231,8 +228,8 @@ impl<K: ManagedKind> ObservedResources<K> {
         )
     }
 
-    /// Returns the resource with the controller's own finalizers replaced by `expected` and all others
-    /// unchanged. Returns `None` if nothing changes.
+    /// Returns the resource with the controller's own finalizers replaced by `expected`, keeping all others.
+    /// Returns `None` if nothing changes.
     pub fn with_finalizers(&self, key: &AppKey, expected: &[String]) -> Option<Object> {
         let state = self.resources.get(key)?;
         let found = finalizers(&state.object);
@@ -249,7 +246,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         Some(object)
     }
 
-    /// Adds the requester of a deletion to `changed` or, if that is `None`, to the observed resource. Returns
+    /// Adds the requester of a deletion to `changed`, or to the observed resource if that is `None`. Returns
     /// `None` if nothing changes.
     pub fn with_requester(
         &self,
@@ -266,7 +263,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         Some(object)
     }
 
-    /// Records an object that was written. `has_operation` is true if the operation was part of the write.
+    /// Records a written object. `has_operation` is true if the write included the operation.
     pub fn record_write(&mut self, key: &AppKey, has_operation: bool, mut object: Object) {
         object.metadata_mut().remove("managedFields");
         if let Some(state) = self.resources.get_mut(key).filter(|state| state.object.uid() == object.uid()) {
@@ -281,12 +278,12 @@ impl<K: ManagedKind> ObservedResources<K> {
         }
     }
 
-    /// Returns the client that confirmed deletions with an annotation, if the cluster tells.
+    /// Returns the client that confirmed deletions with an annotation, if the cluster reports it.
     pub fn approver(&self, key: &AppKey) -> Option<&str> {
         self.resources.get(key)?.approver.as_deref()
     }
 
-    /// Returns the object as last observed or written.
+    /// Returns the last observed or written object.
     pub fn object(&self, key: &AppKey) -> Option<&Object> {
         self.resources.get(key).map(|state| &state.object)
     }
@@ -298,7 +295,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         }
     }
 
-    /// Records an object that was read after a conflict. The watch reports its changes.
+    /// Records an object read after a conflict. The watch reports its changes.
     pub fn record_conflict(&mut self, key: &AppKey, mut object: Object) {
         object.metadata_mut().remove("managedFields");
         if let Some(state) = self.resources.get_mut(key).filter(|state| state.object.uid() == object.uid()) {
@@ -309,7 +306,7 @@ impl<K: ManagedKind> ObservedResources<K> {
 }
 
 impl ResourceState {
-    /// Creates the state of a resource whose first event is being sent.
+    /// Creates the initial state of a resource, with this object as its first event.
     fn new<K: ManagedKind>(object: Object) -> Self {
         Self {
             emitted: client_fields::<K>(&object),
@@ -326,14 +323,14 @@ impl ResourceState {
         }
     }
 
-    /// Keeps the newer of the two objects, because a watch event may be older than a write.
+    /// Keeps the newer object, because a watch event may be older than a write.
     fn update(&mut self, object: Object) {
         if version(&object) >= version(&self.object) {
             self.object = object;
         }
     }
 
-    /// Detects whether another client has changed the status or removed the operation.
+    /// Detects another client's change to the status or removal of the operation.
     fn detect_overwrite(&mut self, object: &Object) {
         let (now, before) = (object.pointer("/status"), self.object.pointer("/status"));
         if version(object) <= version(&self.object) || now.is_some() && now == self.status_in_write.as_ref() {
@@ -348,7 +345,7 @@ impl ResourceState {
         overwrite.terminating_operation = overwrite.terminating_operation.take().or(ended);
     }
 
-    /// Applies an observed object. Returns an event if anything has changed.
+    /// Applies an observed object. Returns an event if anything changed.
     fn apply_object<K: ManagedKind>(&mut self, object: Object) -> Option<K::Event> {
         if version(&object) < version(&self.object) {
             return None;
@@ -394,12 +391,12 @@ impl ResourceState {
         }
     }
 
-    /// Returns true if the event with this version, or an earlier event, reported the refresh request.
+    /// Returns true if the event with this version, or an earlier one, reported the refresh request.
     pub(super) fn has_emitted_refresh(&self, version: &str) -> bool {
         parse_version(version) >= self.refresh_version
     }
 
-    /// Returns true if the object has another client's new operation request.
+    /// Returns true if the object has a new operation request from another client.
     pub(super) fn has_new_operation(&self) -> bool {
         operation(&self.object) != self.known_operation
     }
@@ -418,8 +415,7 @@ pub(super) fn finalizers(object: &Object) -> Vec<String> {
     found.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the version as a number. All API servers use numbers, so versions of the same object can be
-/// compared.
+/// Returns the version as a number. All API servers use numbers, so versions of an object are comparable.
 fn version(object: &Object) -> u64 {
     parse_version(object.resource_version())
 }
@@ -435,20 +431,19 @@ fn terminating_operation(object: &Object) -> Option<Value> {
     is_ended.then(|| state.get("operation").cloned().unwrap_or_default())
 }
 
-/// Returns the field manager that last wrote an operation's phase, or `None` if this was Tidegate.
+/// Returns the field manager that last wrote an operation's phase, or `None` for Tidegate.
 pub(super) fn writer_of_phase(object: &Object) -> Option<String> {
     writer_of(object, &["f:status", "f:operationState", "f:phase"])
 }
 
-/// Returns the field manager that wrote the annotation that confirms deletions, or `None` if this was
-/// Tidegate.
+/// Returns the field manager that confirmed deletions with an annotation, or `None` for Tidegate.
 fn approver(object: &Object) -> Option<String> {
     object.annotation(DELETION_APPROVED)?;
     writer_of(object, &["f:metadata", "f:annotations", &format!("f:{DELETION_APPROVED}")])
 }
 
-/// Returns the field manager that last wrote a field, or `None` if this was Tidegate. `path` is the field's
-/// path in `managedFields`.
+/// Returns the field manager that last wrote a field, or `None` for Tidegate. `path` is the field's path in
+/// `managedFields`.
 fn writer_of(object: &Object, path: &[&str]) -> Option<String> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().filter(|entry| {
         let fields = managed_fields(entry).unwrap_or_default();
@@ -468,8 +463,8 @@ pub(super) fn operation(object: &Object) -> Option<Value> {
     object.pointer("/operation").cloned()
 }
 
-/// Returns the fields of other clients: all but the status, the operation, the refresh request and the
-/// server's metadata.
+/// Returns other clients' fields: all except the status, the operation, the refresh request and the server's
+/// metadata.
 fn client_fields<K: ManagedKind>(object: &Object) -> Object {
     let mut object = object.clone();
     object.fields_mut().remove("status");

@@ -17,10 +17,10 @@ use super::observed_resources::{
 use super::status_size::{APPLICATION_LISTS, SHORTENED_CONDITION, STATUS_BYTES_MAX, shorten_status};
 use crate::applications::{ExternalTermination, StoreEvent, StoredApplication};
 
-/// Fields in `metadata` that the Application's owner controls.
+/// Fields in `metadata` controlled by the Application's owner.
 const OWNER_FIELDS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
-/// Maximum number of unreadable status fields to drop individually. With more, the whole status is dropped.
+/// Maximum number of unreadable status fields to drop individually. Beyond that, the whole status is dropped.
 const DROPPED_FIELDS_MAX: usize = 64;
 
 /// The Application kind.
@@ -48,13 +48,13 @@ impl ManagedKind for ApplicationKind {
             OperationOrigin::NewRequest => {
                 stored.application.operation.iter_mut().for_each(remove_controller_infos)
             }
-            // The actor already has the current operation.
+            // The actor already has this operation.
             OperationOrigin::Known => stored.application.operation = None,
         }
         Ok(StoreEvent::Applied(Box::new(stored)))
     }
 
-    /// Returns true for an operation that has an ID, and for a deletion that has started.
+    /// Returns true for an operation with an ID, or a deletion that has started.
     fn has_running_work(object: &Object) -> bool {
         let request = |path| {
             let request = object.pointer(path)?.clone();
@@ -102,12 +102,12 @@ impl ManagedKind for ApplicationKind {
 }
 
 impl ObservedResources<ApplicationKind> {
-    /// Returns the resource updated with an Application's current state, or `None` if nothing has changed.
+    /// Returns the resource with an Application's current state, or `None` if nothing changes.
     pub fn with_state(&mut self, key: &AppKey, application: &Application) -> Option<Object> {
         let state = self.resources.get_mut(key)?;
         let merged = merge_state(state, application);
-        // If `application` has no operation, an operation in the resource is another client's request and not
-        // part of this write.
+        // If `application` has no operation, an operation in the resource is another client's request, which
+        // isn't part of this write.
         state.operation_in_write = application.operation.as_ref().and_then(|_| operation(&merged));
         let is_news = merged != state.object;
         state.status_in_write = merged.pointer("/status").filter(|_| is_news).cloned();
@@ -134,7 +134,7 @@ impl ObservedResources<ApplicationKind> {
             let value = given.pointer_mut(&format!("/metadata/{field}")).map(Value::take);
             set_field(object.metadata_mut(), field, value.as_ref());
         }
-        // Other clients set the refresh request and the label, so keep their current values.
+        // Keep the refresh request and the label, which other clients set.
         match refresh {
             Some(refresh) => object.set_annotation(REFRESH_ANNOTATION, refresh),
             None => object.remove_annotation(REFRESH_ANNOTATION),
@@ -165,7 +165,7 @@ fn merge_state(state: &ResourceState, application: &Application) -> Object {
     let mut merged = state.object.clone();
     let metadata = &application.metadata;
     let is_answered = !metadata.annotations.contains_key(REFRESH_ANNOTATION);
-    // A refresh request that the actor hasn't received yet is still open.
+    // A refresh request that hasn't reached the actor is still open.
     if is_answered && state.has_emitted_refresh(&metadata.resource_version) {
         state.remove_refresh::<ApplicationKind>(&mut merged);
     }
@@ -180,8 +180,7 @@ fn merge_state(state: &ResourceState, application: &Application) -> Object {
     merged
 }
 
-/// Replaces the hook finalizers. Does nothing if the resource is being deleted, when finalizers can't be
-/// added.
+/// Replaces the hook finalizers. Does nothing during a deletion, when finalizers can't be added.
 fn set_hook_finalizers(object: &mut Object, desired: &[String]) {
     if object.is_deleting() {
         return;
@@ -202,13 +201,12 @@ fn set_hook_finalizers(object: &mut Object, desired: &[String]) {
 
 fn stored_application(object: &Object) -> StoredApplication {
     let (mut application, problem) = parse_application(object);
-    // This condition describes the stored resource rather than the Application.
+    // This condition is about the stored resource, not the Application.
     application.status.conditions.retain(|one| one.kind.to_string() != SHORTENED_CONDITION);
     StoredApplication { application, problem, lost_state: None }
 }
 
-/// Removes a field, or a single list entry if `field` refers to it, from a status. Returns true if it
-/// existed.
+/// Removes a field from a status, or a single list entry if `field` is one. Returns true if it existed.
 fn drop_field(object: &mut Object, field: &str) -> bool {
     let Some(path) = field.strip_prefix("status.") else { return false };
     let (name, below) = path.find(['.', '[']).map_or((path, ""), |at| path.split_at(at));
@@ -231,7 +229,7 @@ pub fn parse_application(object: &Object) -> (Application, Option<String>) {
         Ok(application) => return (application, None),
         Err(error) => error,
     };
-    // Another program may have written the unreadable parts of the status, which will be recomputed.
+    // Another program may have written the unreadable parts of the status, which are recomputed.
     let (mut readable, mut wrong) = (object.clone(), error.clone());
     for _ in 0..DROPPED_FIELDS_MAX {
         if !drop_field(&mut readable, &wrong.field) {

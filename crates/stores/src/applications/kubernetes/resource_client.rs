@@ -1,4 +1,4 @@
-//! The cluster with the managed resources, and writes to them.
+//! Access to the managed resources in a cluster, including writes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::observed_resources::{ManagedKind, ObservedResources};
 /// Delays before listing the resources again.
 pub const RELIST_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// Maximum number of attempts to write a resource in case of conflicts.
+/// Maximum number of attempts to write a resource after conflicts.
 const WRITE_ATTEMPTS_MAX: usize = 8;
 
-/// The cluster with the managed resources.
+/// Cluster with the managed resources.
 #[derive(Clone)]
 pub struct ResourceClient {
     /// Connection to the cluster.
@@ -41,15 +41,15 @@ pub enum WrittenPart {
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The cluster has accepted the write.
+    /// The cluster accepted the write.
     Written,
-    /// There was nothing to write.
+    /// Nothing had to be written.
     Unchanged,
-    /// The resource is gone. The watch will report its deletion.
+    /// The resource is gone. The watch reports its deletion.
     Gone,
 }
 
-/// Returns the managed kind.
+/// Returns the group, version and kind of a managed kind.
 pub fn managed_kind<K: ManagedKind>() -> Gvk {
     Gvk::from_api_version(API_VERSION, K::KIND)
 }
@@ -59,12 +59,12 @@ pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ResourceClient {
-    /// Converts an error of the cluster.
+    /// Converts a cluster error.
     pub fn store_error(&self, error: &ClusterError) -> ServiceError {
         ServiceError::from_call(&self.destination, error)
     }
 
-    /// Returns true if the cluster has the managed kind.
+    /// Returns true if the cluster serves the managed kind.
     pub async fn has_kind<K: ManagedKind>(&self) -> Result<bool, ServiceError> {
         let discovery = self.cluster.discover().await.map_err(|error| self.store_error(&error))?;
         let Gvk { group, version, kind } = managed_kind::<K>();
@@ -72,7 +72,7 @@ impl ResourceClient {
         Ok(info.is_some_and(|info| info.versions.contains(&version)))
     }
 
-    /// Returns the scopes in which the kind is watched.
+    /// Returns the scopes to watch for the kind.
     pub fn watched_scopes<K: ManagedKind>(&self) -> Vec<Scope> {
         let of = |namespace| Scope { gvk: managed_kind::<K>(), namespace, detail: Detail::Full };
         match self.scope.namespaces.is_empty() {
@@ -81,7 +81,7 @@ impl ResourceClient {
         }
     }
 
-    /// Checks that this process may list the kind. The watch lists the actual resources.
+    /// Checks that this process may list the kind. The watch does the actual listing.
     pub async fn check_list_permission<K: ManagedKind>(&self) -> Result<(), ClusterError> {
         for scope in self.watched_scopes::<K>() {
             let scope = Scope { detail: Detail::Metadata, ..scope };
@@ -90,7 +90,8 @@ impl ResourceClient {
         Ok(())
     }
 
-    /// Writes a resource that `build` derives from the last observed version, again after each conflict.
+    /// Writes the resource that `build` derives from the last observed version. Builds and writes it again
+    /// after each conflict.
     pub async fn write<K: ManagedKind>(
         &self,
         (all, key, part): (&Mutex<ObservedResources<K>>, &AppKey, WrittenPart),

@@ -1,12 +1,12 @@
-//! Shortens a status to fit in a resource. Long lists are truncated, and a condition says how many entries
-//! were dropped.
+//! Shortening of a status that is too large for a resource. Long lists are truncated, and a condition reports
+//! the number of dropped entries.
 
 use serde_json::{Value, json};
 
 /// Maximum size of a status in bytes, and of its long lists together. API servers and etcd limit a resource
 /// to 1.5 MiB, including its spec, annotations and `managedFields`.
 pub const STATUS_BYTES_MAX: usize = 900 << 10;
-/// Condition type for a shortened status.
+/// Condition type of a shortened status.
 pub const SHORTENED_CONDITION: &str = "StatusShortenedWarning";
 /// JSON pointer to a list, the list's share of the available bytes in eighths, and a function that returns
 /// true for healthy entries.
@@ -146,7 +146,7 @@ mod tests {
             |list: &[Value]| list.iter().filter(|one| !is_resource_healthy(one)).cloned().collect::<Vec<_>>();
         assert_eq!(ill(resources), ill(whole["resources"].as_array().unwrap()));
         assert_eq!(ill(resources).len(), 20);
-        // The order is preserved.
+        // The order doesn't change.
         let number =
             |one: &Value| one["name"].as_str().unwrap().split('-').nth(1).unwrap().parse::<u32>().unwrap();
         assert!(resources.is_sorted_by_key(number));

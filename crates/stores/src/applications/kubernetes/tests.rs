@@ -104,7 +104,7 @@ async fn beside_another_controller_only_labeled_applications_are_managed() {
 }
 
 /// If the label is removed, the Application is released once its running operation has finished and the
-/// result has been written.
+/// result is written.
 #[tokio::test(start_paused = true)]
 async fn a_running_operation_is_managed_to_its_end_without_the_label() {
     let cluster = cluster().await;
@@ -166,7 +166,7 @@ async fn own_writes_into_the_status_emit_no_event() {
     assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
 }
 
-/// If another client changes the status or removes the operation, an event reports this, and the next write
+/// An event reports another client's change to the status or removal of the operation, and the next write
 /// restores the state. Tidegate's own writes don't cause such events.
 #[tokio::test(start_paused = true)]
 async fn overwrites_of_the_status_by_other_clients_are_emitted() {
@@ -212,8 +212,7 @@ async fn overwrites_of_the_status_by_other_clients_are_emitted() {
     assert_eq!(ended, (Some(ExternalTermination { operation: Some(id) }), Some("tidegate".to_owned())));
 }
 
-/// The store doesn't need a request to determine the client, because the watched object contains the client's
-/// name.
+/// The watched object contains the client's name, so the store doesn't need a request.
 #[tokio::test(start_paused = true)]
 async fn the_confirming_client_is_known_as_far_as_the_cluster_reports_it() {
     let cluster = cluster().await;
@@ -246,7 +245,7 @@ async fn a_conflicting_write_loses_no_changes_of_other_clients() {
     let (store, mut events) = open_store(&cluster, scope_of(&["argocd"])).await;
     let mut application = next_applied(&mut events).await.application;
     assert_eq!(next_event_text(&mut events).await, "settled");
-    // The store hasn't noticed the other client's change yet, because no event has been read since.
+    // No event has been read since, so the store doesn't know about the other client's change.
     let mut theirs = live_object(cluster.as_ref()).await;
     theirs.section_mut("spec").insert("project".to_owned(), json!("shop"));
     theirs.fields_mut().insert("operation".to_owned(), json!({"sync": {"prune": true}}));
@@ -286,8 +285,8 @@ async fn a_requested_operation_is_emitted_once() {
     assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
 }
 
-/// A client that is only allowed to write operations must not be able to delete an Application or to take
-/// over another operation.
+/// A client that may only write operations must not be able to delete an Application or take over another
+/// operation.
 #[tokio::test(start_paused = true)]
 async fn other_clients_can_set_neither_the_operation_id_nor_a_deletion() {
     let cluster = cluster().await;
@@ -308,8 +307,8 @@ async fn other_clients_can_set_neither_the_operation_id_nor_a_deletion() {
     let operation = next_applied(&mut events).await.application.operation.unwrap();
     let names: Vec<&str> = operation.info.iter().map(|info| info.name.as_str()).collect();
     assert_eq!(names, ["reason"]);
-    // The operation that was written to the resource is Tidegate's own, even if the watch reports it before
-    // the response arrives.
+    // The operation written to the resource is Tidegate's own, even if the watch reports it before the
+    // response arrives.
     let mut ours = Application { operation: Some(operation), ..application };
     let prepared = ours.operation.as_mut().unwrap();
     prepared.set_info(tidegate_application::operation::ID_INFO, "0190163d8694739b9bd4d7e4a9b7d3c2");
@@ -388,8 +387,7 @@ async fn an_unreadable_application_affects_only_itself() {
     assert_eq!((now.integer("/spec/source/repoURL"), now.text("/status/sync/status")), (Some(7), "Unknown"));
 }
 
-/// If another program or an older version of Tidegate has written invalid fields to a status, only these
-/// fields are affected.
+/// Invalid status fields from another program or an older version of Tidegate don't affect other fields.
 #[tokio::test(start_paused = true)]
 async fn only_unreadable_fields_of_a_status_are_recomputed() {
     let deployed = |id: u64| {
@@ -428,7 +426,7 @@ async fn a_cluster_without_the_definitions_is_refused_with_instructions() {
     assert!(error.contains("does not serve Applications") && error.contains("tidegate crds"), "{error}");
 }
 
-/// Finalizers of other clients are kept, including new ones.
+/// Other clients' finalizers are kept, including new ones.
 #[tokio::test(start_paused = true)]
 async fn an_application_is_deleted_and_released() {
     const OWN_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
@@ -475,12 +473,12 @@ async fn finalizers_for_hooks_are_written_with_the_status() {
     store.persist(&application).await.unwrap();
     let found = live_object(cluster.as_ref()).await;
     assert_eq!(found.pointer("/metadata/finalizers"), Some(&json!(["example.com/guard", HOOK_FINALIZER])));
-    // The event contains the finalizers, so that the Application's owner keeps them.
+    // The event contains the finalizers, so the Application's owner keeps them.
     assert_eq!(
         next_applied(&mut events).await.application.metadata.finalizers,
         ["example.com/guard", HOOK_FINALIZER]
     );
-    // Other clients remove their finalizers, and Tidegate's own are kept.
+    // Other clients remove their finalizers. Tidegate's own are kept.
     let mut changed = found;
     changed.metadata_mut().insert("finalizers".to_owned(), json!([HOOK_FINALIZER]));
     cluster.put(changed, None).await.unwrap();

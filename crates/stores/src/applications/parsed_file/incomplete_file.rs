@@ -1,5 +1,5 @@
-//! Documents that have disappeared from a file, but may come back once it is completely written. They are
-//! kept until they were certainly deleted.
+//! Documents that have disappeared from a file, but may come back once it is fully written. They are kept
+//! until their deletion is certain.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::super::polled_folder::absence::GRACE_PERIOD_MAX;
 use super::ParsedFile;
 
-/// Documents that have disappeared from a file, and since when.
+/// Documents that have disappeared from a file, with the time of their disappearance.
 #[derive(Default)]
 pub struct MissingDocuments {
     pub applications: BTreeMap<AppKey, Instant>,
@@ -23,7 +23,7 @@ pub struct MissingDocuments {
 /// State of a file that may be incomplete.
 pub struct IncompleteFile {
     missing: MissingDocuments,
-    /// Time at which the file last changed.
+    /// Time of the file's last change.
     changed_at: Instant,
 }
 
@@ -63,7 +63,7 @@ impl ParsedFile {
         let is_whole =
             missing.applications.is_empty() && missing.appsets.is_empty() && missing.projects.is_empty();
         self.incomplete = (!is_whole).then(|| Box::new(IncompleteFile { missing, changed_at: now }));
-        // Frequent writes elsewhere in the file must not postpone the deletion forever.
+        // Frequent writes elsewhere in the file must not postpone a deletion forever.
         self.drop_missing(|since| now.duration_since(since) >= GRACE_PERIOD_MAX);
     }
 
@@ -90,8 +90,8 @@ impl ParsedFile {
     }
 }
 
-/// Keeps the documents that have disappeared, and returns since when. `missing_since` has those that were
-/// already missing, and `at` is the current time.
+/// Keeps the documents that have disappeared, and returns the time of each disappearance. `missing_since`
+/// contains those already missing, and `at` is the current time.
 fn keep_missing<K: Ord + Clone, T>(
     before: BTreeMap<K, T>,
     now: &mut BTreeMap<K, T>,

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Minimum duration of an undisturbed absence after which a file or document counts as deleted.
+/// Minimum undisturbed absence until a file or document counts as deleted.
 pub(in super::super) const GRACE_PERIOD: Duration = Duration::from_millis(900);
-/// Duration after which an absent file or document counts as deleted despite disturbances.
+/// Maximum absence until a file or document counts as deleted despite disturbances.
 pub(in super::super) const GRACE_PERIOD_MAX: Duration = Duration::from_secs(10);
 
-/// Waiting times until a missing file or document counts as deleted.
+/// Grace periods until a missing file or document counts as deleted.
 #[derive(Clone, Copy)]
 pub(super) struct GracePeriods {
-    /// Minimum duration of an undisturbed absence.
+    /// Minimum undisturbed absence.
     pub undisturbed: Duration,
-    /// Maximum duration of the absence, despite disturbances.
+    /// Maximum absence, despite disturbances.
     pub total: Duration,
 }
 
@@ -27,9 +27,9 @@ pub(super) struct Absence {
 }
 
 impl Absence {
-    /// Records a poll that didn't find the file or document, and when the poll started and finished. If
-    /// `is_disturbed` is true, it may still exist. Returns true once the absence is certain: after the grace
-    /// period without disturbances, or after the maximum time.
+    /// Records a poll without the file or document, with the poll's start and end. If `is_disturbed` is true,
+    /// it may still exist. Returns true once the absence is certain: after the undisturbed grace period, or
+    /// after the maximum time.
     pub fn record_missing(
         &mut self,
         began: Instant,
@@ -48,7 +48,7 @@ impl Absence {
         is_sure
     }
 
-    /// Records that the folder couldn't be read for a while.
+    /// Records a period when the folder was unreadable.
     pub fn reset_undisturbed(&mut self) {
         self.undisturbed_since = None;
     }

@@ -1,4 +1,4 @@
-//! A folder's content at a point in time.
+//! Content of a folder at a point in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use super::file_name;
 use crate::applications::parsed_file::FileStamp;
 
-/// A folder's files.
+/// Files in a folder.
 #[derive(PartialEq)]
 pub(super) struct FolderListing {
     pub files: BTreeMap<PathBuf, FileStamp>,
     /// Files that exist but are inaccessible.
     pub inaccessible: BTreeSet<PathBuf>,
-    /// True if a listed file was gone by the time it was read.
+    /// True if a listed file disappeared before it was read.
     pub is_changing: bool,
     /// Errors about inaccessible files and dangling links.
     pub problems: Vec<String>,

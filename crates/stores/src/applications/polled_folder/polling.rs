@@ -1,4 +1,4 @@
-//! Polls files, and keeps track of files that commands remove between polls.
+//! Polling of files, and tracking of files that commands remove between polls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,8 +12,7 @@ use tidegate_application::AppKey;
 /// Poll interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Files that commands have removed since the last poll, with their Applications. They were certainly
-/// deleted.
+/// Files removed by commands since the last poll, with their Applications. Their deletion is certain.
 #[derive(Clone, Default)]
 pub struct RemovedFiles(Arc<Mutex<BTreeMap<PathBuf, AppKey>>>);
 
@@ -32,7 +31,7 @@ impl RemovedFiles {
         std::mem::take(&mut *self.lock())
     }
 
-    /// Puts the removed files back after a failed poll, for use in the next poll.
+    /// Restores the removed files after a failed poll, for use in the next one.
     pub fn restore(&self, removed: BTreeMap<PathBuf, AppKey>) {
         self.lock().extend(removed);
     }
@@ -43,7 +42,7 @@ impl RemovedFiles {
 pub struct PollRequests(watch::Sender<u64>);
 
 impl PollRequests {
-    /// Requests a poll. Returns the number that [`run_polling`] passes to the poll that fulfills it.
+    /// Requests a poll. Returns the number that [`run_polling`] passes to the poll.
     pub fn request(&self) -> u64 {
         let mut number = 0;
         self.0.send_modify(|last| {
@@ -54,8 +53,8 @@ impl PollRequests {
     }
 }
 
-/// Polls regularly, and right after a change or a request. `poll` gets the number of the last request before
-/// it. Stops when it returns false.
+/// Polls regularly, and immediately after a change or a request. `poll` gets the number of the last request
+/// before it. Stops when `poll` returns false.
 pub fn run_polling<W: Send + 'static>(
     mut watcher: W,
     (mut changed, requests): (watch::Receiver<()>, &PollRequests),
@@ -80,7 +79,7 @@ pub fn run_polling<W: Send + 'static>(
     });
 }
 
-/// Waits for a notification. Never returns once the sender is dropped, which leaves only regular polling.
+/// Waits for a notification. Once the sender is dropped, never returns, which leaves only regular polling.
 async fn await_notification<T>(what: &mut watch::Receiver<T>) {
     if what.changed().await.is_err() {
         std::future::pending::<()>().await;

@@ -76,8 +76,8 @@ impl ManagedKind for ApplicationSets {
 }
 
 impl ObservedResources<ApplicationSets> {
-    /// Returns the resource with the status of `set`, or `None` if the status hasn't changed or it is a
-    /// different ApplicationSet's resource.
+    /// Returns the resource with the status of `set`, or `None` if the status hasn't changed or the resource
+    /// is a different ApplicationSet.
     pub fn with_status(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let mut object = current.clone();
@@ -87,8 +87,8 @@ impl ObservedResources<ApplicationSets> {
         (object != *current).then_some(object)
     }
 
-    /// Returns the resource with the engine's finalizer as in `set`, and without the annotation of the
-    /// completed refresh. Returns `None` if nothing changes or it is a different ApplicationSet's resource.
+    /// Returns the resource with the engine's finalizer as in `set`, without the annotation of the completed
+    /// refresh. Returns `None` if nothing changes or the resource is a different ApplicationSet.
     pub fn with_finalizer(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let finalizers = self.with_finalizers(key, &set.metadata.finalizers);
@@ -100,7 +100,7 @@ impl ObservedResources<ApplicationSets> {
     }
 
     /// Returns the resource with the annotations in `names` as in `set`. Returns `None` if nothing changes or
-    /// it is a different ApplicationSet's resource.
+    /// the resource is a different ApplicationSet.
     pub fn with_annotations(&self, key: &AppKey, set: &ApplicationSet, names: &[&str]) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let mut object = current.clone();
@@ -122,7 +122,7 @@ fn metadata(object: &Object) -> Value {
     object.pointer("/metadata").cloned().unwrap_or_default()
 }
 
-/// Removes nulls, because Kubernetes 1.20 may return null instead of an empty string.
+/// Removes nulls. Kubernetes 1.20 may return them instead of empty strings.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -140,7 +140,7 @@ fn parse_appset(object: &Object) -> Result<ApplicationSet, String> {
     let read = |object: &Object| argo::read_resource::<ApplicationSet>(object.as_value());
     let error = match read(&object) {
         Ok(mut set) => {
-            // Only the resource's status was shortened, not the ApplicationSet's.
+            // This condition is about the resource's status, not the ApplicationSet.
             set.status.conditions.retain(|one| one.kind != SHORTENED_CONDITION);
             return Ok(set);
         }

@@ -23,7 +23,7 @@ pub enum StoreBackend {
     Cluster(Arc<dyn Cluster>),
 }
 
-/// The stores of one process.
+/// Stores of one process.
 pub struct OpenStores {
     pub sets: Arc<dyn AppSetStore>,
     pub events: UnboundedReceiver<AppSetEvent>,
@@ -56,7 +56,6 @@ pub fn sample_application(name: &str) -> Application {
     .unwrap()
 }
 
-/// Returns all backends.
 pub async fn all_backends() -> Vec<StoreBackend> {
     vec![
         StoreBackend::Folder(tempfile::tempdir().unwrap()),
@@ -97,7 +96,7 @@ impl StoreBackend {
         folder.path().join("apps").join(name)
     }
 
-    /// Writes an ApplicationSet in the same way as a user.
+    /// Writes an ApplicationSet like a user.
     pub async fn write_appset(&self, set: Value) {
         match self {
             Self::Folder(_) => self.write_file("fleet.yaml", &set.to_string()),
@@ -105,7 +104,7 @@ impl StoreBackend {
         }
     }
 
-    /// Replaces a file in the same way as an editor.
+    /// Replaces a file like an editor.
     pub fn write_file(&self, name: &str, content: &str) {
         let path = self.file_path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

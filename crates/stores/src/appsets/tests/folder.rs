@@ -42,7 +42,7 @@ async fn a_vanished_document_starts_a_deletion_that_is_not_withdrawn() {
     assert!(matches!(open.events.recv().await.unwrap(), AppSetEvent::Gone(_)));
     let another = open.next_appset().await.appset;
     assert_ne!(another.metadata.uid, set.metadata.uid);
-    // The state of an ApplicationSet can be removed only while the ApplicationSet is being deleted.
+    // An ApplicationSet's state can be removed only during its deletion.
     open.sets.remove_state(&AppKey::of_appset(&set)).await.unwrap();
     assert_eq!(backing.open().await.next_appset().await.appset.metadata.uid, another.metadata.uid);
     // The document was removed while no process was running.
@@ -84,7 +84,7 @@ async fn an_unreadable_document_is_never_a_deletion() {
     let StoredAppSet { appset, problem, .. } = open.next_appset().await;
     assert!(appset.metadata.deletion_timestamp.is_none() && appset.metadata.uid == uid);
     assert!(problem.unwrap().contains("the document is not in any readable file"));
-    // A new process doesn't treat the missing document as a deletion either.
+    // A new process doesn't take the missing document for a deletion either.
     let mut again = backing.open().await;
     assert!(again.next_appset().await.appset.metadata.deletion_timestamp.is_none());
     // The folder is temporarily missing.
@@ -227,7 +227,7 @@ async fn only_an_appset_alone_in_its_file_is_removed_from_the_folder() {
     assert_eq!(deleting.metadata.finalizers, ["orphan"]);
 }
 
-/// Disk of a process that is killed before a certain change. All later changes fail.
+/// Disk of a process that is killed before a given change. All later changes fail.
 #[derive(Debug)]
 struct CrashingDisk(AtomicUsize);
 
@@ -300,7 +300,7 @@ async fn a_deletion_is_complete_or_absent_after_a_crash_at_any_point() {
     assert!(kept > 1 && deleted > 1, "{kept} {deleted}");
 }
 
-/// Returns the ApplicationSet from the first event in which its existence is certain.
+/// Returns the ApplicationSet from the first event that is certain of its existence.
 async fn first_certain_appset(sets: &FolderAppSetStore) -> ApplicationSet {
     let mut events = sets.watch();
     let is_doubted =

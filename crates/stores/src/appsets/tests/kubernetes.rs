@@ -50,7 +50,7 @@ async fn concurrent_changes_of_others_to_an_application_are_preserved() {
     let mut theirs = backing.live_object("Application", "dev").await;
     theirs.set_annotation("notified.notifications.argoproj.io", "once");
     cluster.put(theirs, None).await.unwrap();
-    // This update is based on a state without the other client's change.
+    // This update is based on a state from before the other client's change.
     let mut desired = application;
     desired.spec.project = "shop".into();
     let written = open.sets.update(&desired).await.unwrap();

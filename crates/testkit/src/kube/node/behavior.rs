@@ -1,4 +1,4 @@
-//! Behavior of an object according to its annotations and, taking precedence, those of its owners.
+//! Behavior of an object according to its annotations and those of its owners, which take precedence.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct ObjectOutcome {
 const OWNER_DEPTH_MAX: usize = 4;
 
 impl Node {
-    /// Counts the objects of the same name that were created before this one.
+    /// Counts the earlier objects with the same name.
     pub(super) fn count_creation(&self, object: &Object) -> usize {
         let mut births = self.creations.lock().unwrap();
         let uids = births.entry(object.key().to_string()).or_default();

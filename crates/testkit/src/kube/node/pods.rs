@@ -46,7 +46,7 @@ impl Node {
         loop {
             match self.client.post(&format!("{}/binding", object_path(pod)), &binding).await {
                 Ok(_) => return true,
-                // An earlier attempt, whose response was lost, has bound the pod.
+                // An earlier attempt bound the pod, but its response was lost.
                 Err(error) if error.code == 409 && error.why.contains("already assigned") => return true,
                 Err(error) if is_final(&error) => return false,
                 Err(_) => sleep(RETRY_DELAY).await,

@@ -11,7 +11,7 @@ use super::{Node, current_timestamp, object_path};
 
 impl Node {
     pub(super) fn handle_standalone(self: &Arc<Self>, object: Object) {
-        // When a Service changes its type, for example to a load balancer, its simulation starts over.
+        // A Service that changes its type, for example to a load balancer, starts its simulation over.
         let work = format!("settle {}", object.text("/spec/type"));
         if !object.is_deleting() && self.start_work(&object, &work) {
             tokio::spawn(Arc::clone(self).update_standalone_status(object));

@@ -1,5 +1,4 @@
-//! Effects of the simulated engine on the cluster. They are the same as the real ones, but happen
-//! immediately.
+//! Effects of the simulated engine on the cluster. They match the real ones, but happen immediately.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A log that contains machines other than operations. These machines are compacted, and queries for
-//! operations must not return them.
+//! A log with machines other than operations. They are compacted, and queries for operations must not return
+//! them.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ async fn check_compaction(log: Log, reopen: impl AsyncFnOnce(Log) -> Log) {
         first_sequence(stream_id(5)).unwrap() > 512,
         "an unfinished operation keeps events after its snapshot"
     );
-    // A machine that has only a summary is listed. Any other read reports that only the summary is left.
+    // A machine with only a summary is listed. Any other read reports that only the summary is left.
     let listed = first.list_machines::<rollout::Event>(Lookup::of_appset(APPSET)).await.unwrap();
     assert_eq!(listed.iter().map(|entry| entry.stream).collect::<Vec<_>>(), [stream_id(3), stream_id(4)]);
     assert_eq!(listed[0].summary.details.end, Some(rollout::End::Completed));
@@ -147,7 +147,7 @@ async fn queries_of_operations_do_not_return_machines() {
 }
 
 /// If a machine's summary is older than its events, for example after a repair, the next resume must correct
-/// the summary.
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_its_events_ended_is_closed() {
     let (log, fleet) = (MemoryLog::new(), Fleet::default());

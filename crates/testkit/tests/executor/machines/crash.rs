@@ -1,4 +1,4 @@
-//! A rollout and a teardown whose process crashes at every append, and again during the recovery. The
+//! A rollout and a teardown with a process that crashes at every append, and again during the recovery. The
 //! recorded events and the effects must be the same as without crashes, and no work may start without a
 //! record.
 
@@ -25,7 +25,7 @@ struct Outcome {
 }
 
 /// Runs a machine with processes that crash at the given crash points, one after another; 0 means no crash.
-/// Returns the result, the number of crash points of the last process, and the number of crashes.
+/// Returns the result, the number of crash points in the last process, and the number of crashes.
 fn run<W: MachineEffects>(
     deaths: &[u64],
     fleet: &Fleet,

@@ -51,7 +51,7 @@ async fn after_three_restarts_the_machine_ends_in_error() {
         assert!(end.message.contains(part), "{}", end.message);
     }
     assert_eq!(engine.list_machines::<rollout::Event>(Lookup::open()).await.unwrap(), []);
-    // A panic outside of the actor also counts as a failure.
+    // A panic outside the actor also counts as a failure.
     fleet.panic_always_at("answer");
     let effects = fleet.clone();
     let other = engine
@@ -112,7 +112,7 @@ async fn effects_that_cannot_be_created_are_created_again() {
     let error = engine.run_machine(stream_id(1), start_input(), work(1)).await.err().unwrap();
     assert!(error.to_string().contains("the log has no record of it yet: start it again"), "{error}");
     engine.run_machine(stream_id(1), start_input(), work(1)).await.unwrap().stop().await;
-    // If the machine exists in the log, the engine repeatedly tries to create its effects.
+    // For a machine in the log, the engine repeatedly tries to create its effects.
     made.store(0, Ordering::SeqCst);
     let running = engine.run_machine(stream_id(1), None, work(3)).await.unwrap();
     with_time_limit(running.wait_until_over()).await;

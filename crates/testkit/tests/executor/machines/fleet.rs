@@ -1,4 +1,4 @@
-//! Applications of an ApplicationSet, used by rollouts and teardowns. They outlive processes, and record all
+//! Applications of an ApplicationSet for rollouts and teardowns. They outlive processes and record all
 //! effects.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::requests::target;
 
-/// Duration of operations, gates and finalizers, and delay between an operation's end and the Application's
+/// Duration of operations, gates and finalizers, and delay from an operation's end to the Application's
 /// health.
 const DURATION: Duration = Duration::from_secs(5);
 /// Polling interval.
@@ -35,13 +35,13 @@ struct FleetState {
     operations: BTreeMap<OperationId, Operation>,
     /// Number of assigned IDs.
     assigned_ids: u128,
-    /// Members whose first operation fails.
+    /// Members with a failing first operation.
     fails: BTreeSet<String>,
     /// Removal time of each Application that is being deleted.
     gone_at: BTreeMap<String, Timestamp>,
     /// Actions in order.
     actions: Vec<String>,
-    /// Number of effects requested.
+    /// Number of requested effects.
     calls: u64,
     /// Number of the call that panics, starting at 1.
     panicking_call: u64,
@@ -49,7 +49,7 @@ struct FleetState {
     panicking_effect: &'static str,
     /// True if commands get no results.
     is_silent: bool,
-    /// True if the fleet was notified of the end of the rollout.
+    /// True if the fleet was notified of the rollout's end.
     has_end_notification: bool,
 }
 
@@ -58,14 +58,14 @@ struct FleetState {
 pub struct Fleet(Arc<Mutex<FleetState>>);
 
 impl Fleet {
-    /// Creates a fleet in which the first operation of each given member fails.
+    /// Creates a fleet with a failing first operation for each of these members.
     pub fn with_failing(members: &[&str]) -> Self {
         let fleet = Self::default();
         fleet.lock().fails = members.iter().map(|name| (*name).to_owned()).collect();
         fleet
     }
 
-    /// Makes the effects panic at the given call. Calls are numbered from 1.
+    /// Makes the effects panic at the given call, starting at 1.
     pub fn panic_at_call(&self, call: u64) {
         self.lock().panicking_call = call;
     }
@@ -89,7 +89,7 @@ impl Fleet {
         self.lock().actions.clone()
     }
 
-    /// Returns true if the fleet was notified of the end of the rollout.
+    /// Returns true if the fleet was notified of the rollout's end.
     pub fn has_end_notification(&self) -> bool {
         self.lock().has_end_notification
     }
@@ -99,7 +99,7 @@ impl Fleet {
         self.lock().operations.keys().copied().collect()
     }
 
-    /// Returns the number of effects requested.
+    /// Returns the number of requested effects.
     pub fn calls(&self) -> u64 {
         self.lock().calls
     }
@@ -126,8 +126,8 @@ impl Fleet {
         OperationId(Uuid::from_u128(known.assigned_ids))
     }
 
-    /// Ensures that an operation with the given ID exists. Returns the operation with its future result and
-    /// end time.
+    /// Ensures that an operation with this ID exists. Returns the operation with its future result and end
+    /// time.
     fn ensure(&self, id: OperationId, member: &str, now: Timestamp) -> Operation {
         let mut known = self.lock();
         if !known.operations.contains_key(&id) {

@@ -34,7 +34,7 @@ fn expressions(env: &str) -> Vec<Expression> {
 }
 
 /// Returns a rollout request for two Applications in each environment. The production Applications are synced
-/// one by one, a minute after all others and once a gate is open.
+/// one by one, a minute after all others and after a gate has opened.
 pub fn rollout() -> rollout::Request {
     let step = |env| Step { expressions: expressions(env), ..Step::default() };
     let last = Step {
@@ -105,7 +105,7 @@ pub fn recorded_events<M: DurableMachine>(
     lanes
 }
 
-/// Returns the operations that occur in a rollout's events.
+/// Returns the operations in a rollout's events.
 pub fn named_operations(log: &(impl OperationLog + ?Sized), stream: StreamId) -> BTreeSet<OperationId> {
     let events = log.events_as::<rollout::Event>(stream).unwrap().events;
     let named = events.into_iter().filter_map(|event| match event {

@@ -17,7 +17,7 @@ pub async fn start_engine(log: &MemoryLog) -> Engine {
     start_engine_on(Arc::new(log.clone()), shared_clock()).await
 }
 
-/// Returns the clock that consecutive engines share.
+/// Returns the shared clock of consecutive engines.
 pub fn shared_clock() -> RuntimeClock {
     RuntimeClock::starting_at(START)
 }
@@ -48,8 +48,7 @@ pub fn outcome(state: &State) -> Option<Outcome> {
     state.rollout().and_then(|rollout| rollout.outcome.clone())
 }
 
-/// Retries failures until the rollout has ended. After an internal error, repeating the request is
-/// sufficient.
+/// Retries failures until the rollout has finished. After an internal error, repeating the request is enough.
 pub async fn retry_failures(running: &RunningMachine<ProgressiveSync>) -> Result<(), MachineError> {
     loop {
         let state = running.state().await?;

@@ -1,4 +1,4 @@
-//! Clean shutdown and resumption of machines. At most one machine with a given ID may run.
+//! Clean shutdown and resumption of machines. At most one machine may run per ID.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn a_shutdown_in_the_middle_can_be_resumed() {
     }
 }
 
-/// A caller that starts a machine during the shutdown must receive a success only if the start is durable.
+/// A caller that starts a machine during the shutdown must get a success only if the start is durable.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_during_a_start_is_reported() {
     let mut ends = [0, 0];
@@ -89,7 +89,7 @@ async fn a_shutdown_during_a_start_is_reported() {
     assert!(ends.iter().all(|count| *count > 0), "{ends:?}");
 }
 
-/// The engine must be able to stop, whether one machine or a hundred machines are running.
+/// The engine must be able to stop, with one running machine or a hundred.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_does_not_wait_for_silent_effects() {
     let (log, fleet) = (MemoryLog::new(), Fleet::default());

@@ -9,7 +9,7 @@ use tidegate_model::{
 use super::HandwrittenOperation;
 use crate::event_builders::*;
 
-/// Returns an operation with slow prunes, which ends after a successful final check.
+/// Returns an operation with slow prunes that ends after a successful final check.
 pub fn prunes_slowly() -> HandwrittenOperation {
     let succeeded = OperationPhase::Succeeded;
     let message = "successfully synced (all tasks run)";
@@ -45,7 +45,7 @@ pub fn prunes_slowly() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 10 }
 }
 
-/// Returns an operation whose prune doesn't finish, and that fails because its namespace is being deleted.
+/// Returns an operation with an unfinished prune that fails because its namespace is being deleted.
 pub fn namespace_is_deleted() -> HandwrittenOperation {
     let failed = OperationPhase::Failed;
     let message = "namespace store is being deleted";
@@ -157,7 +157,7 @@ pub fn object_is_recreated() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns an operation whose health rules change while it is waiting.
+/// Returns an operation with health rules that change while it waits.
 pub fn health_rules_change() -> HandwrittenOperation {
     let succeeded = OperationPhase::Succeeded;
     let message = "successfully synced (all tasks run)";
@@ -246,7 +246,7 @@ pub fn application_is_deleted() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 14 }
 }
 
-/// Returns an operation in which a user skips a running hook, marks a future task as done, and retries a
+/// Returns an operation with a user who skips a running hook, marks a future task as done, and retries a
 /// refused task.
 pub fn tasks_are_overridden() -> HandwrittenOperation {
     let succeeded = OperationPhase::Succeeded;

@@ -105,8 +105,8 @@ pub async fn a_user_of_one_namespace_gets_only_that_one() {
     assert_eq!(found.iter().map(|object| object.key().name.as_str()).collect::<Vec<_>>(), ["a"]);
 }
 
-/// Controllers set labels but not owners on the claims of a StatefulSet and on Endpoints. Pruning by label
-/// would therefore lose data.
+/// Controllers set labels but not owners on the claims of a StatefulSet and on Endpoints, so pruning by label
+/// would lose data.
 pub async fn labels_set_by_controllers_do_not_mean_ownership() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
@@ -188,7 +188,7 @@ pub async fn watches_report_every_change_after_the_list() {
 pub async fn a_watch_that_the_server_ends_continues_where_it_was() {
     let control = ControlPlane::shared();
     let namespace = control.create_namespace("resumed").await.unwrap();
-    // Even with a late response, the watch must last longer than the minimum duration that counts as success.
+    // Even with a late response, the watch must exceed the minimum duration of a successful one.
     let brief = ConnectOptions { watch_duration: Duration::from_secs(3), ..options(control, User::ENGINE) };
     let cluster = Arc::new(connect(&brief).await.unwrap());
     let there = config_map(&namespace, "there", json!({}));
@@ -207,7 +207,7 @@ pub async fn a_watch_that_the_server_ends_continues_where_it_was() {
     // Other clients' objects, such as the certificates of each namespace, may appear at any time.
     let mut seen = Vec::new();
     for (ended, name) in [(2, "first"), (4, "second")] {
-        // The audit log contains a watch only once the watch has ended.
+        // A watch appears in the audit log only after it has ended.
         let written = async {
             while audit_events("watch").await.len() < ended {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -256,7 +256,7 @@ pub async fn pods_are_found_through_their_owners() {
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         spec
     };
-    // This pod has the same labels but doesn't have an owner.
+    // This pod has the same labels but no owner.
     let mut stray = json!({"apiVersion": "v1", "kind": "Pod"});
     stray.as_object_mut().unwrap().extend(template("deployment", "Always").as_object().unwrap().clone());
     stray["metadata"]["name"] = json!("stray");

@@ -70,8 +70,8 @@ pub async fn client_side_apply_keeps_foreign_fields_and_migrates_to_server_side(
     assert_eq!((applied.is_created, applied.object.pointer(env)), (false, second.pointer(env)));
     assert_eq!(applied.object.label("by"), Some("another"));
 
-    // After the takeover, `tidegate` owns the fields of client-side apply, so a field is removed when the
-    // manifest drops it.
+    // After the takeover, `tidegate` owns the fields of client-side apply, so dropping a field from the
+    // manifest removes it.
     let none = deployment(&namespace, "web", Value::Null);
     let mut with_owner = ApplyRequest { take_over: vec!["tidegate".to_owned()], ..request(&none, APPLY) };
     let container = &mut with_owner.object.fields_mut()["spec"]["template"]["spec"]["containers"][0];

@@ -10,7 +10,7 @@ fn definition(stage: &Stage) -> Object {
     defined(stage, json!({}))
 }
 
-/// Returns a definition whose only version has the given `subresources`.
+/// Returns a definition with a single version that has these `subresources`.
 fn defined(stage: &Stage, subresources: Value) -> Object {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({
@@ -86,7 +86,7 @@ pub async fn statuses(stage: &mut Stage) {
     status.section_mut("status").insert("seen".to_owned(), json!(2));
     status.section_mut("spec").insert("size".to_owned(), json!(2));
     stage.put_status(&status).await;
-    // This write contains an outdated resource version.
+    // This write has an outdated resource version.
     status.section_mut("status").insert("seen".to_owned(), json!(3));
     stage.put_status(&status).await;
     let now = stage.get("Widget", "one").await.unwrap().unwrap();
@@ -99,7 +99,7 @@ pub async fn statuses(stage: &mut Stage) {
     stage.put_status(&without).await;
     let mut none = now;
     none.set_name("none");
-    // Remove the UID, because with the UID of a missing object, Kubernetes 1.20 reports a conflict.
+    // Remove the UID: with the UID of a missing object, Kubernetes 1.20 reports a conflict.
     none.metadata_mut().remove("uid");
     stage.put_status(&none).await;
     stage.note_fields("Widget", "one", &["/spec", "/status"]).await;

@@ -113,7 +113,7 @@ pub async fn living(stage: &mut Stage) {
     }
 }
 
-/// Owners of objects according to each tracking method, for the objects in a query and for searches.
+/// Owners of objects by each tracking method, for the objects in a query and for searches.
 pub async fn tracking(stage: &mut Stage) {
     let application = stage.namespace.clone();
     let id = |name: &str| format!("{application}:/ConfigMap:{application}/{name}");

@@ -1,4 +1,4 @@
-//! One of the two clusters, with a protocol of the requests and responses. The protocol contains no data that
+//! One of the two clusters, with a protocol of the requests and responses. The protocol omits data that
 //! differs between runs.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Stage {
     side: Side,
     operation: OperationId,
     lines: Vec<String>,
-    /// Values that must not be compared, such as UIDs, each with its placeholder.
+    /// Values that can't be compared, such as UIDs, each with its placeholder.
     placeholders: Vec<(String, String)>,
     /// Last observed version of each object.
     versions: Vec<(String, String)>,
@@ -50,7 +50,7 @@ fn operation() -> OperationId {
     OperationId(uuid::Uuid::from_u128(OPERATIONS.fetch_add(1, Ordering::Relaxed).into()))
 }
 
-/// Returns a scenario's two stages, the simulated cluster and the real cluster, with the same namespace.
+/// Returns a scenario's two stages, on the simulated and the real cluster, with the same namespace.
 pub async fn stage_pair(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
     let namespace = control.create_namespace(name).await.unwrap();
     let sim = SimCluster::in_memory(SimConfig::default(), Clock::tokio(START));
@@ -115,7 +115,7 @@ impl Stage {
         if cluster_wide { String::new() } else { self.namespace.clone() }
     }
 
-    /// Returns a manifest. `rest` is merged into the manifest at the top level and in `metadata`.
+    /// Returns a manifest. `rest` is merged into it at the top level and in `metadata`.
     pub fn manifest(&self, kind: &str, name: &str, rest: Value) -> Object {
         let mut value = json!({
             "apiVersion": self.gvk(kind).api_version(), "kind": kind, "metadata": {"name": name},
@@ -171,7 +171,7 @@ impl Stage {
         self.note(format!("{request_text} -> {:?}: {text}", error.kind));
     }
 
-    /// Describes whether the object's resource version differs from the last observed version.
+    /// Describes whether the object's resource version differs from the last observed one.
     fn describe_change(&mut self, object: &Object) -> &'static str {
         let (key, version) = (object.key().to_string(), object.resource_version().to_owned());
         self.placeholders.push((object.uid().to_owned(), format!("<uid of {}>", object.name())));
@@ -269,7 +269,7 @@ impl Stage {
         self.note(format!("{kind} {name}: {line}"));
     }
 
-    /// Waits until an object satisfies a predicate, or no longer exists.
+    /// Waits until an object satisfies a predicate or is gone.
     pub async fn wait_until(
         &mut self,
         kind: &str,
@@ -334,7 +334,7 @@ impl Stage {
         .await;
     }
 
-    /// Records the error kind like [`Self::note_refusal_kind`], for a write that `change` modifies.
+    /// Records the error kind like [`Self::note_refusal_kind`], for a write modified by `change`.
     pub async fn note_changed_refusal_kind(
         &mut self,
         object: &Object,
@@ -414,15 +414,15 @@ impl Stage {
         self.wait_until(kind, name, wanted, well).await;
     }
 
-    /// Reads the audit log, so that the control plane learns the names of kinds before they are removed.
+    /// Reads the audit log, so that the control plane learns the names of kinds before their removal.
     pub async fn learn_kinds(&self) {
         if let Side::Kube(control, _, mark) = &self.side {
             control.audit_since(*mark).await.unwrap();
         }
     }
 
-    /// Records the cluster's own audit log of successful writes, in order. Refusals aren't recorded, because
-    /// the protocol already contains the responses.
+    /// Records the cluster's own audit log of successful writes, in order. Refusals are already in the
+    /// protocol, as responses.
     pub async fn note_audit(&mut self) {
         let lines: Vec<String> = match &self.side {
             Side::Sim(sim) => sim
@@ -457,7 +457,7 @@ impl Stage {
 }
 
 /// Removes the parts of a refusal that differ between versions. For an invalid object, keeps the object, the
-/// first field and its problem. For an object that can't be decoded, replaces the whole message.
+/// first field and its problem. For an undecodable object, replaces the whole message.
 fn stable_message(message: &str) -> String {
     let unreadable = ["failed to c", "cannot be handled as", "name is required"];
     if unreadable.iter().any(|text| message.contains(text)) {
@@ -466,7 +466,7 @@ fn stable_message(message: &str) -> String {
     match message.split_once(" is invalid: ") {
         Some((object, reason)) => {
             let reason: Vec<&str> = reason.trim_start_matches('[').split(": ").take(2).collect();
-            // Older and newer servers disagree on whether the list of labels contains the invalid label.
+            // Older and newer servers disagree on whether the list of labels contains the invalid one.
             let field = reason[0].split("[no good]").next().unwrap_or_default();
             let wrong = reason.get(1).and_then(|wrong| wrong.split(", ").next()).unwrap_or_default();
             format!("{object} is invalid: {field}: {wrong}")

@@ -39,7 +39,7 @@ pub async fn create_update_repeat(stage: &mut Stage) {
     stage.note_fields("Service", "web", &["/spec/type", "/spec/ports", "/spec/sessionAffinity"]).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
     // The controller also writes to the Deployment, so compare a repeated write only after the controller's
-    // last write.
+    // last one.
     let is_settled = |found: Option<&tidegate_model::Object>| {
         let conditions = found.and_then(|found| found.pointer("/status/conditions")?.as_array());
         conditions.into_iter().flatten().any(|condition| condition["reason"] == "NewReplicaSetAvailable")
@@ -194,12 +194,12 @@ pub async fn replacing(stage: &mut Stage) {
     let service = json!({"spec": {"ports": [{"port": 81}]}});
     stage.write(&stage.manifest("Service", "web", service), REPLACE, |_| {}).await;
     stage.note_fields("Service", "web", &["/spec/ports/0/port"]).await;
-    // The manifest contains the resource version that it must replace.
+    // The manifest contains the resource version to replace.
     let stale =
         stage.manifest("ConfigMap", "a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "4"}}));
     stage.write(&stale, REPLACE, |_| {}).await;
-    // A replacement takes ownership only of the fields that it changes. When a later apply drops the other
-    // fields, they are removed.
+    // A replacement takes ownership only of the fields that it changes. A later apply without the other
+    // fields removes them.
     stage.write(&stage.config("b", json!({"x": "1", "y": "1", "z": "1"})), SSA, |_| {}).await;
     stage.write(&stage.config("b", json!({"x": "2", "y": "1", "z": "1", "new": "1"})), REPLACE, |_| {}).await;
     stage.write(&stage.config("b", json!({"z": "1"})), FORCED, |_| {}).await;
@@ -226,7 +226,7 @@ pub async fn creating(stage: &mut Stage) {
     stage.write(&stage.manifest("ConfigMap", "held", held), CREATE, |_| {}).await;
     stage.delete("ConfigMap", "held", Propagation::Background).await;
     stage.write(&stage.config("held", plain("1")), CREATE, |_| {}).await;
-    // Server-side apply can follow a creation. Once it has taken over the fields, it removes those that the
+    // Server-side apply can follow a creation. After taking over the fields, it removes those that the
     // manifest drops.
     stage.write(&stage.config("a", json!({"x": "5"})), SSA, |_| {}).await;
     stage.write(&stage.config("a", json!({"x": "5"})), FORCED, |_| {}).await;
@@ -282,7 +282,7 @@ pub async fn recreating(stage: &mut Stage) {
         stage.write(&stage.config(name, json!({"x": "2"})), mode, |_| {}).await;
         let second = stage.get("ConfigMap", name).await.unwrap().unwrap();
         stage.note(format!("the same object: {}", first.uid() == second.uid()));
-        // Regardless of the manifest, a dry run can check only the deletion.
+        // Whatever the manifest, a dry run can check only the deletion.
         for value in [json!("3"), json!(3)] {
             let manifest = stage.config(name, json!({"x": value}));
             stage.write(&manifest, mode, |request| request.dry_run = true).await;

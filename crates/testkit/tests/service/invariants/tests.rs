@@ -21,7 +21,7 @@ fn deployed_commit(application: &str, commit: u64, began: u64, done: u64) -> Dep
     DeployedCommit { operation, application: application.to_owned(), commit, started: at(began), finished }
 }
 
-/// Returns a fleet with `a` in the first step, and with `b` and `c` one by one in the second step.
+/// Returns a fleet with `a` in the first step, and `b` and `c` one by one in the second step.
 fn fleet() -> (Fleet, BTreeMap<String, Membership>) {
     let steps: BTreeMap<String, usize> =
         [("a", 0), ("b", 1), ("c", 1)].map(|(name, step)| (name.to_owned(), step)).into();

@@ -1,4 +1,4 @@
-//! Reasons a command is still waiting for Applications. Each is printed only once.
+//! Reasons a command is still waiting for Applications. Prints each only once.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +16,13 @@ use super::is_over;
 use crate::args::AppWaitArgs;
 use crate::output::{Printer, one_line};
 
-/// Time that a transient reason must last before it is printed.
+/// Minimum duration of a transient reason before it is printed.
 const TRANSIENT_REASON_MIN: Duration = Duration::from_secs(5);
-/// Interval for checking whether a reason has lasted long enough, even if the application hasn't changed.
+/// Interval for checking the duration of reasons, even if the application hasn't changed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of reasons to print per application. Some reasons change their text every time.
 const PRINTED_REASONS_MAX: usize = 20;
-/// Maximum number of applications whose reasons are printed at the end of the wait.
+/// Maximum number of applications to print with their reasons at the end of the wait.
 const REMAINING_PRINTED_MAX: usize = 20;
 
 /// Conditions to wait for.
@@ -58,7 +58,7 @@ fn health(application: &Application) -> HealthStatus {
     application.status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status)
 }
 
-/// Prints why applications don't meet the goal yet.
+/// Printer for the reasons that applications don't meet the goal yet.
 pub(super) struct ReasonPrinter<'a> {
     goal: Goal,
     printer: &'a Printer,
@@ -102,10 +102,10 @@ impl<'a> ReasonPrinter<'a> {
     }
 }
 
-/// Current reasons, and reasons that have been printed.
+/// Current and printed reasons.
 #[derive(Default)]
 struct ReasonTracker {
-    /// Current reasons of each application, and when each reason started.
+    /// Current reasons of each application, and the start of each.
     current: BTreeMap<AppKey, Vec<(Reason, Instant)>>,
     printed: BTreeMap<AppKey, BTreeSet<String>>,
 }
@@ -150,8 +150,8 @@ struct Reason {
     is_lasting: bool,
 }
 
-/// Returns the application's errors, the reason the controller skips it, and the first transient reason that
-/// applies.
+/// Returns the application's errors, the reason the controller skips it, and the first applicable transient
+/// reason.
 fn reasons(application: &Application, goal: Goal) -> Vec<Reason> {
     let name = AppKey::of(application);
     let left_alone = refresh::skip_reason(application);
@@ -170,7 +170,7 @@ fn reasons(application: &Application, goal: Goal) -> Vec<Reason> {
     all
 }
 
-/// Returns the reason for waiting for an application that has no running operation and no errors.
+/// Returns the reason for waiting for an application without a running operation or errors.
 fn idle_reason(application: &Application, last: Option<&OperationSummary>, goal: Goal) -> Option<String> {
     let warning = application.status.conditions.first().map(condition_message);
     let failed = last.filter(|last| last.phase != OperationPhase::Succeeded).map(operation_message);
@@ -214,7 +214,7 @@ fn operation_message(operation: &OperationSummary) -> String {
     format!("{which} {}: {}", operation.outcome, one_line(&operation.message))
 }
 
-/// Formats an application's state as a single line: `backend: OutOfSync, Missing; ComparisonError: …`.
+/// Formats an application's state on one line: `backend: OutOfSync, Missing; ComparisonError: …`.
 fn format_status_line(application: &Application) -> String {
     let conditions = &application.status.conditions;
     let gravest = conditions.iter().find(|one| one.kind.is_error()).or(conditions.first());
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(tracker.take_due(begin), ["error"]);
         tracker.update(key(), vec![reason("error", true), reason("staying", false)], begin);
         assert_eq!(tracker.take_due(begin + TRANSIENT_REASON_MIN / 2), [""; 0]);
-        // The reason becomes due even if the application doesn't change.
+        // The reason becomes due without a change to the application.
         assert_eq!(tracker.take_due(begin + TRANSIENT_REASON_MIN), ["staying"]);
         tracker.update(key(), Vec::new(), begin + TRANSIENT_REASON_MIN);
         tracker.update(
@@ -307,7 +307,7 @@ mod tests {
             begin + TRANSIENT_REASON_MIN,
         );
         assert_eq!(tracker.take_due(begin + TRANSIENT_REASON_MIN * 3), [""; 0], "each text once");
-        // The number of printed reasons is limited, no matter how often the text changes.
+        // The number of printed reasons is limited, however often the text changes.
         let other = |number: usize| vec![reason(&number.to_string(), true)];
         let told_of = (0..PRINTED_REASONS_MAX * 2).map(|number| {
             tracker.update(key(), other(number), begin);

@@ -1,4 +1,4 @@
-//! Tests watches on a simulated cluster with virtual time.
+//! Watches on a simulated cluster in virtual time.
 
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -42,7 +42,7 @@ async fn delete(cluster: &SimCluster, name: &str) {
     cluster.delete(request).await.unwrap();
 }
 
-/// Waits until the view contains exactly the given objects.
+/// Waits until the view contains exactly the `expected` objects.
 async fn wait_for_objects(seen: &mut watch::Receiver<View>, expected: &[&str]) {
     let shows = |view: &View| match view {
         View::Listed(shown) => shown.keys().map(|(_, name)| name.as_str()).eq(expected.iter().copied()),
@@ -63,7 +63,7 @@ async fn objects_appear_change_and_disappear() {
     wait_for_objects(&mut b, &["b"]).await;
     write(&cluster, "c", "web").await;
     wait_for_objects(&mut web, &["a", "c"]).await;
-    // An object that loses the label is no longer selected.
+    // Without the label, an object isn't selected.
     write(&cluster, "a", "db").await;
     wait_for_objects(&mut web, &["c"]).await;
     delete(&cluster, "b").await;

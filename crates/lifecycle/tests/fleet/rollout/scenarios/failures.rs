@@ -131,7 +131,7 @@ fn a_rollback_covers_all_started_members_of_the_step() {
     );
 }
 
-/// An Application whose update failed and that is waiting for another attempt is also rolled back.
+/// An Application that waits for another attempt after a failed update is also rolled back.
 #[test]
 fn a_member_that_waits_for_a_retry_is_rolled_back_too() {
     let mut world = World::new(one_by_one_request(|step| {
@@ -166,8 +166,8 @@ fn a_member_without_a_previous_deployment_cannot_be_rolled_back() {
     assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
 }
 
-/// An unhealthy Application without a previous deployment is listed as failed. The rollback doesn't wait for
-/// such an Application.
+/// An unhealthy Application without a previous deployment is listed as failed, and the rollback doesn't wait
+/// for it.
 #[test]
 fn members_that_cannot_be_rolled_back_take_no_rollback_capacity() {
     let mut request = one_by_one_request(|step| {
