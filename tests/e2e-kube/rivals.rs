@@ -14,10 +14,14 @@ pub async fn a_running_hook_of_another_operation_is_left_alone() {
     first.wait_for_line("waiting for hook Job");
     let id = bench.newest();
     let mut second = bench.start(&[args("quick.yaml").as_slice(), &["--state-dir", "elsewhere"]].concat());
-    let line = second.wait_for_line(&format!("operation {id} is running the same hook"));
+    let line = second.wait_for_line(&format!("operation {id} is still running the same hook"));
     assert!(line.contains("waiting") && line.contains("/slow"), "{line}");
     let explained = bench.run(&["explain", &app, "--state-dir", "elsewhere"]).expect_code(0);
-    assert!(explained.out.contains(&format!("operation {id} is running the same hook")), "{}", explained.out);
+    assert!(
+        explained.out.contains(&format!("operation {id} is still running the same hook")),
+        "{}",
+        explained.out
+    );
     let hook = bench.writes().await.filter(|event| event.kind == "Job" && event.name == "slow").summaries();
     assert_eq!(hook.len(), 1, "it was only created: {hook:#?}");
     // The hook's own operation may stop it.

@@ -269,7 +269,7 @@ pub fn a_prune_that_needs_confirmation_is_named_and_confirmed() {
     // is no longer needed afterwards.
     assert_dialog(&browser, "ConfigMap fleet/old");
     assert_dialog(&browser, "ConfigMap fleet/ancient");
-    assert_dialog(&browser, "the same confirmation covers it");
+    assert_dialog(&browser, "covered by the same confirmation");
     assert_eq!(count_deletions(&service.bench, "ConfigMap", "old"), 0);
     confirm(&browser, "nobody reads it");
     let pruned = wait_for_next_operation(&service, "frontend", Some(&synced));
@@ -406,7 +406,7 @@ pub fn an_operation_is_terminated_on_its_own_view() {
         browser.wait_until("document.querySelector('.lead').textContent.startsWith('Operation terminated') && !document.querySelector('[data-do=\"Terminate…\"]')");
     }
     browser.wait_until(
-        "document.querySelector('.facts').textContent.includes('ann terminates the operation: the wrong day')",
+        "document.querySelector('.facts').textContent.includes('ann terminated the operation: the wrong day')",
     );
     browser.wait_until("[...document.querySelectorAll('.wave .badge')].map((one) => one.textContent).join() === '✕Failed,○Not reached,○Not reached'");
     browser.assert_clean();

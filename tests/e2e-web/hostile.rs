@@ -278,10 +278,10 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     // The list shows the error of the ApplicationSet, and its waiting Applications.
     browser.open("/");
     browser.wait_until(&format!("document.querySelector('.card').textContent.includes({})", json!(MARKUP)));
-    browser.wait_until("document.querySelector('[data-key=\"argocd/two\"] .why').textContent === 'waits for step 2 of hostile: gate'");
+    browser.wait_until("document.querySelector('[data-key=\"argocd/two\"] .why').textContent === 'waiting for step 2 of hostile: gate'");
     assert_safe(&browser);
     browser.open("/applications/argocd/two");
-    browser.wait_for_text("This Application waits for step 2 of hostile: ");
+    browser.wait_for_text("This Application is waiting for step 2 of hostile: ");
     browser.wait_for_text("env=qa");
     assert_safe(&browser);
     browser.open("/applicationsets");

@@ -122,15 +122,15 @@ pub fn a_member_and_a_step_of_a_rollout_are_retried() {
     assert_eq!(
         decisions,
         [
-            "ann retries dev-cart: the lock is gone",
-            "ann retries dev-catalog",
-            "ann retries qa-cart: the network is back",
-            "ann retries qa-catalog: the network is back",
+            "ann retried dev-cart: the lock is gone",
+            "ann retried dev-catalog",
+            "ann retried qa-cart: the network is back",
+            "ann retried qa-catalog: the network is back",
         ]
     );
     let rows = "[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|'))";
     let all = format!(
-        "{rows}.join() === 'ann|retries dev-cart|the lock is gone,ann|retries dev-catalog|–,ann|retries qa-cart|the network is back,ann|retries qa-catalog|the network is back'"
+        "{rows}.join() === 'ann|retried dev-cart|the lock is gone,ann|retried dev-catalog|–,ann|retried qa-cart|the network is back,ann|retried qa-catalog|the network is back'"
     );
     // The retry appears next to the steps and in the record.
     browser.wait_until(&all);
@@ -202,8 +202,8 @@ pub fn the_rest_of_a_wave_is_marked_as_done() {
     assert_eq!(
         events,
         [
-            "ann marks Deployment fleet/frontend as done: warm enough for today",
-            "ann marks Sync hook Job fleet/warm-up as done: warm enough for today",
+            "ann marked Deployment fleet/frontend as done: warm enough for today",
+            "ann marked Sync hook Job fleet/warm-up as done: warm enough for today",
         ]
     );
     // The next wave started afterwards, no write was repeated, and the hook is still running.

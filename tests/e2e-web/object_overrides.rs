@@ -129,11 +129,11 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
     assert_eq!(
         events,
         [
-            "ann retries PreSync hook Job fleet/flaky: the lock is gone",
-            "ann retries PreSync hook Job fleet/flaky: third time lucky",
-            "ann skips PostSync hook Job fleet/twice: once is enough",
-            "ann skips PreSync hook Job fleet/endless: it was done by hand",
-            "ann marks Deployment fleet/frontend as done: warm enough",
+            "ann retried PreSync hook Job fleet/flaky: the lock is gone",
+            "ann retried PreSync hook Job fleet/flaky: third time lucky",
+            "ann skipped PostSync hook Job fleet/twice: once is enough",
+            "ann skipped PreSync hook Job fleet/endless: it was done by hand",
+            "ann marked Deployment fleet/frontend as done: warm enough",
         ]
     );
     // The cluster received a single stop of the hook, and the objects after the one that never became ready.
@@ -342,7 +342,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     // Later viewers also see the decision in the record.
     browser.open(&format!("/applicationsets/argocd/shops/runs/{id}"));
     browser.wait_until("[...document.querySelectorAll('.step h3 .badge')].map((one) => one.textContent).join() === '✓Passed,■Unfinished,○NotReached'");
-    browser.wait_until("[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join() === 'ann|skips dev-cart, whose operation is stopped first|dev is rebuilt,ann|terminates the rollout|the wrong image'");
+    browser.wait_until("[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join() === 'ann|skipped dev-cart; stopping its operation first|dev is rebuilt,ann|terminated the rollout|the wrong image'");
     browser.wait_until(&is_apart);
     browser.assert_clean();
     service.stop();

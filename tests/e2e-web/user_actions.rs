@@ -326,7 +326,7 @@ pub fn an_operation_is_paused_resumed_and_approved() {
     browser.wait_until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     // Later viewers see the people in the record.
     browser.wait_until(
-        "document.querySelector('.facts').textContent.includes('ann pauses the operation: the database is being moved')",
+        "document.querySelector('.facts').textContent.includes('ann paused the operation: the database is being moved')",
     );
     assert_eq!(browser.run("return document.querySelectorAll('main .actions button').length"), json!(0));
     browser.assert_clean();
@@ -446,13 +446,13 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
             "[...document.querySelectorAll('#{id} + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join()"
         )
     };
-    let decided = "ann|approves step 1|–,ann|pauses the rollout|lunch,ann|resumes the rollout|–,ann|skips prod-cart|moved to another cluster,ann|approves step 3|–";
+    let decided = "ann|approved step 1|–,ann|paused the rollout|lunch,ann|resumed the rollout|–,ann|skipped prod-cart|moved to another cluster,ann|approved step 3|–";
     browser.wait_until(&format!("{} === '{decided}'", rows("decisions")));
     browser.wait_until(&format!("{}.includes('|the rollout|paused by ann: lunch')", rows("waits")));
     let ended = "[...document.querySelectorAll('.step h3 .badge')].map((one) => one.textContent).join() === '✓Passed,✓Passed,✓Passed'";
     browser.wait_until(ended);
     browser.wait_until(&format!("{tile}.querySelector('.badge').textContent === '»Skipped' && !document.querySelector('main button:not([data-do=facts])')"));
-    browser.wait_until("document.querySelector('.facts').textContent.includes('ann skips prod-cart: moved to another cluster')");
+    browser.wait_until("document.querySelector('.facts').textContent.includes('ann skipped prod-cart: moved to another cluster')");
     browser.run("location.reload()");
     browser.wait_until(ended);
     browser.wait_until(&format!("{} === '{decided}'", rows("decisions")));
@@ -460,7 +460,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     let fetched = browser.run_async(
         "fetch(document.querySelector('a[download]').href).then(async (one) => done([await one.text(), one.headers.get('content-disposition')]))",
     );
-    assert!(fetched[0].as_str().unwrap().contains("ann skips prod-cart: moved to another cluster"));
+    assert!(fetched[0].as_str().unwrap().contains("ann skipped prod-cart: moved to another cluster"));
     assert!(fetched[1].as_str().unwrap().starts_with("attachment; filename=\"rollout-"), "{fetched}");
     // Lists also count skipped Applications separately.
     browser.open("/applicationsets");

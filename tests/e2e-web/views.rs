@@ -409,10 +409,10 @@ pub fn a_rollout_is_displayed_step_by_step() {
     browser.wait_until("/RolloutProgressing: ApplicationSet is performing rollout of step 2/.test(document.getElementById('main').textContent)");
     // An Application that is waiting for its step links to the rollout.
     browser.open("/");
-    browser.wait_until("document.querySelector('[data-key=\"argocd/qa-cart\"] .why')?.textContent === 'waits for step 2 of shops: approval'");
-    browser.wait_until("document.querySelector('[data-key=\"argocd/prod-cart\"] .why')?.textContent === 'waits for step 3 of shops; step 2 waits for: approval'");
+    browser.wait_until("document.querySelector('[data-key=\"argocd/qa-cart\"] .why')?.textContent === 'waiting for step 2 of shops: approval'");
+    browser.wait_until("document.querySelector('[data-key=\"argocd/prod-cart\"] .why')?.textContent === 'waiting for step 3 of shops; step 2 is waiting for: approval'");
     browser.click("[data-key=\"argocd/qa-cart\"] .name a");
-    browser.wait_for_text("This Application waits for step 2 of shops: approval.");
+    browser.wait_for_text("This Application is waiting for step 2 of shops: approval.");
     browser.wait_until("!document.getElementById('main').textContent.includes('never been synced')");
     browser.click("p.lead a[href='/applicationsets/argocd/shops']");
     browser.wait_until("document.querySelectorAll('.step').length === 3");

@@ -125,7 +125,7 @@ fn a_failed_deletion_is_explained_and_retried() {
     let (service, before) = start_service(&fleet);
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     let message = fleet.condition("backend", "DeletionError");
-    for part in ["PreDelete hook(s) failed: fleet/drain", "app refresh backend", "keeps its objects"] {
+    for part in ["PreDelete hook(s) failed: fleet/drain", "app refresh backend", "keep the objects"] {
         assert!(message.contains(part), "{message}");
     }
     assert_eq!(

@@ -158,13 +158,13 @@ fn commands_wait_for_the_service_and_report_when_it_is_stopped() {
     assert!(waited.out.contains("backend"), "{waited:?}");
     service.signal("STOP");
     let listed = fleet.bench.run(&["app", "list"]).expect_code(0);
-    assert!(listed.err.contains("does not respond") && listed.out.contains("backend"), "{listed:?}");
+    assert!(listed.err.contains("is not responding") && listed.out.contains("backend"), "{listed:?}");
     let refused = fleet.bench.run(&["app", "sync", "backend"]);
     assert_ne!(refused.code(), 0);
-    assert!(refused.err.contains("does not respond"), "{refused:?}");
+    assert!(refused.err.contains("is not responding"), "{refused:?}");
     let refused = fleet.bench.run(&["app", "refresh", "backend"]);
     assert_ne!(refused.code(), 0);
-    assert!(refused.err.contains("does not respond"), "{refused:?}");
+    assert!(refused.err.contains("is not responding"), "{refused:?}");
     service.signal("CONT");
     Fleet::stop(service);
 }
@@ -263,11 +263,7 @@ fn the_changes_of_a_sync_are_shown() {
     fleet.bench.run(&["app", "diff", "nobody"]).expect_code(2);
     let wrong = fleet.bench.run(&["app", "diff", "database", "--revision", "none"]).expect_code(2);
     assert!(wrong.err.contains("no branch, tag or commit"), "{}", wrong.err);
-    assert!(
-        wrong.err.contains("and no tag satisfies this revision as a version constraint"),
-        "{}",
-        wrong.err
-    );
+    assert!(wrong.err.contains("and no tag satisfies it as a version constraint"), "{}", wrong.err);
     // The error contains the missing names and the existing names.
     let refused =
         fleet.bench.run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/databse"]);

@@ -137,8 +137,8 @@ fn errors_are_named_and_the_exit_code_shows_their_origin() {
         (
             APPSET.replace("  template:\n", plugin),
             1,
-            "generators[1].plugin: ConfigMap argocd/mine not found; pass a file that contains it in \
-             --secrets PATH",
+            "generators[1].plugin: ConfigMap argocd/mine not found; pass a file that contains it \
+             with --secrets PATH",
         ),
         (
             APPSET.replace("goTemplate: true", "goTemplate: 'yes'"),

@@ -94,13 +94,13 @@ fn a_member_that_left_during_a_rollout_stays_in_its_record() {
     let text = appset.appset(&["show-run", &id(rollout)]).expect_code(0).out;
     let row = |name: &str| text.lines().find(|row| row.starts_with(name)).unwrap();
     assert!(row("dev-a").contains("Departed"), "{text}");
-    assert!(row("dev-a").contains("left the ApplicationSet after it had reached its target"), "{text}");
+    assert!(row("dev-a").contains("left the ApplicationSet after it reached its target"), "{text}");
     assert!(row("prod-b").contains("left the ApplicationSet before its turn came"), "{text}");
     assert!(row("1 ").contains("1/1, 1 left"), "{text}");
     appset.appset(&["export-run", &id(rollout), "-o", "rollout.html"]).expect_code(0);
     let page = fs::read_to_string(appset.bench.path().join("rollout.html")).unwrap();
     assert!(
-        page.contains("dev-a") && page.contains("left the ApplicationSet after it had reached"),
+        page.contains("dev-a") && page.contains("left the ApplicationSet after it reached its target"),
         "{page}"
     );
 }
@@ -174,7 +174,7 @@ fn an_impossible_request_is_answered_with_the_possible_ones() {
     for verb in ["skip", "retry"] {
         let step = appset.appset(&[&[verb, "fleet", "--step", "7"], &reason[..]].concat()).expect_code(4);
         let steps =
-            "step 7 does not exist; the rollout has 3: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
+            "step 7 does not exist; the rollout has 3 steps: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
         assert!(step.err.contains(steps), "{step:?}");
         let app = appset.appset(&[&[verb, "fleet", "--app", "qa-x"], &reason[..]].concat()).expect_code(4);
         let apps = "has no Application qa-x; its Applications by step: step 1: dev-a, dev-b; step 2: qa-a; step 3: prod-a, prod-b";
@@ -301,7 +301,7 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
     let skip = appset.appset(&["skip", "fleet", "--step", "5", "--reason", "no"]).expect_code(4);
     assert!(
         skip.err.contains(
-            "step 5 does not exist (steps in the deletion order: 2); step 1: prod-a; step 2: dev-a"
+            "step 5 does not exist (number of steps in the deletion order: 2); step 1: prod-a; step 2: dev-a"
         ),
         "{skip:?}"
     );
@@ -383,7 +383,8 @@ fn unmanaged_appsets_are_shown_in_their_last_state() {
     let status = appset.wait_for_status(|status| status["rollout"]["outcome"] == "Completed");
     service.signal("TERM");
     service.finish().expect_code(0);
-    let note = "no `tidegate serve` is running here; this is the last recorded status of the ApplicationSets";
+    let note = "no `tidegate serve` is running in this state directory; showing the last recorded status of \
+                the ApplicationSets";
     for args in [&["list"][..], &["get", "fleet"], &["status", "fleet"], &["explain", "fleet"]] {
         let ran = appset.appset(args).expect_code(0);
         assert!(ran.err.contains(note) && ran.out.contains("fleet"), "{args:?}: {ran:?}");

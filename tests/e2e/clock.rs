@@ -110,13 +110,13 @@ fn a_clock_step_between_processes_is_reported_and_changes_no_deadline() {
         let left = skewed.seconds_left();
         assert!((300..=600).contains(&left), "{left} s are left after a step by {seconds} s");
         let ran = skewed.run(&["resume", "a", "--sim", "--timeout", "300ms"]).expect_code(3);
-        assert!(ran.err.contains("the clock of this machine is ") && ran.err.contains(text), "{}", ran.err);
+        assert!(ran.err.contains("this machine's clock is ") && ran.err.contains(text), "{}", ran.err);
     }
     // The earlier clock no longer has any effect.
     skewed.set_clock(HOUR);
     skewed.run(&["ops", "terminate", "a"]).expect_code(0);
     let ran = skewed.run(&["ops", "list"]).expect_code(0);
-    assert!(!ran.err.contains("the clock"), "{}", ran.err);
+    assert!(!ran.err.contains("machine's clock"), "{}", ran.err);
 }
 
 /// An operation must not become the newest one because the clock was wrong when it got its ID or start time.

@@ -59,8 +59,7 @@ fn an_application_waits_for_its_dependencies_and_is_deleted_before_them() {
     assert!(at(&backend, "deployedAt") <= at(&frontend, "deployStartedAt"));
     // Dependencies are deleted last, regardless of the order of requests.
     let foreseen = fleet.bench.run(&["app", "delete", "backend"]).expect_code(2);
-    let waits =
-        "the deletion waits until Application frontend, which depends on this Application, is deleted";
+    let waits = "the deletion will wait until Application frontend, which depends on this Application, has been deleted";
     assert!(foreseen.err.contains(waits), "{}", foreseen.err);
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     let needed = fleet

@@ -116,13 +116,10 @@ fn a_waiting_member_names_its_step_and_the_command_to_inspect_it() {
     for (name, text) in [
         (
             "qa-a",
-            "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 2; `tidegate appset explain fleet`",
+            "the application belongs to ApplicationSet fleet and is synced in step 2 of its rollout; `tidegate appset explain fleet`",
         ),
-        ("prod-b", "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 3"),
-        (
-            "dev-a",
-            "the application is in sync; rollouts of ApplicationSet fleet sync the application in step 1",
-        ),
+        ("prod-b", "the application belongs to ApplicationSet fleet and is synced in step 3 of its rollout"),
+        ("dev-a", "the application is in sync; rollouts of ApplicationSet fleet sync it in step 1"),
         (
             "test-a",
             "the application belongs to ApplicationSet fleet, and no step selects it: use `tidegate app sync`",
@@ -275,8 +272,8 @@ fn an_operation_in_the_log_of_another_service_is_explained() {
     let service = fleet.serve();
     let ran = fleet.bench.run(&["app", "explain", "backend"]).expect_code(0);
     let expected = format!(
-        "operation {id} for application backend is not in this service's log: a service with another state \
-         directory recorded it; nothing to do"
+        "operation {id} for application backend is not in this service's log because a service with another \
+         state directory recorded it; nothing to do"
     );
     assert!(ran.err.contains(&expected) && !ran.err.contains("try again"), "{}", ran.err);
     assert!(ran.out.contains("Succeeded"), "{}", ran.out);

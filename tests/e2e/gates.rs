@@ -157,7 +157,7 @@ fn a_gate_file_is_validated_when_it_is_read() {
         ("widows: {}", "widows"),
         ("concurrency: {db: {limit: 0}}", "gate concurrency:db: limit: 0 would block all operations"),
         ("concurrency: {db: {limit: 1, width: 2}}", "width"),
-        ("http: {f: {url: ftp://f}}", "gate http:f: url: the scheme is neither http nor https"),
+        ("http: {f: {url: ftp://f}}", "gate http:f: url: the scheme must be http or https"),
         ("http: {f: {url: http://f, retries: 3}}", "retries"),
         ("cel: {c: {apiVersion: v1, kind: Job, name: j, expression: \"1 +\"}}", "gate cel:c: expression: "),
         (
@@ -166,7 +166,7 @@ fn a_gate_file_is_validated_when_it_is_read() {
         ),
         (
             "cel: {c: {apiVersion: v1, kind: Job, expression: \"true\"}}",
-            "gate cel:c: name: set the name of an object",
+            "gate cel:c: name: set either an object's name",
         ),
         ("concurrency: {\"a b\": {limit: 1}}", "gate concurrency:a b: use a name without spaces"),
     ] {
@@ -209,10 +209,10 @@ fn a_place_in_a_group_survives_a_kill() {
     one.finish();
     let first = bench.newest();
     let mut two = bench.start(&sync("two.yaml"));
-    two.wait_for_line("1 operation of the group is running (maximum: 1)");
+    two.wait_for_line("1 operation in the group is running (maximum: 1)");
     let explained = bench.run(&["explain", "two"]).expect_code(0).out;
     let reason =
-        format!("for gate concurrency:db (1 operation of the group is running (maximum: 1): one ({first}, ");
+        format!("for gate concurrency:db (1 operation in the group is running (maximum: 1): one ({first}, ");
     assert!(explained.contains(&reason), "{explained}");
     two.signal("KILL");
     two.finish();
@@ -292,7 +292,7 @@ fn an_endpoint_opens_a_wave() {
     let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
     assert!(explained.contains("for gate http:freeze (frozen, says ***)"), "{explained}");
     endpoint.set_response("oh no");
-    sync.wait_for_line("answered 200 OK, but the body is not a JSON object");
+    sync.wait_for_line("returned 200 OK, but the body is not a JSON object");
     endpoint.set_response("{\"allowed\": true}");
     let ended = sync.finish();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
@@ -375,7 +375,7 @@ fn managed_applications_pass_their_defined_gates() {
         app["status"]["operationState"]["message"].as_str().is_some_and(|message| message.contains(part))
     };
     fleet.wait_until("database", |app| {
-        says(app, "gate concurrency:db is closed: 1 operation of the group is running (maximum: 1)")
+        says(app, "gate concurrency:db is closed: 1 operation in the group is running (maximum: 1)")
     });
     assert!(fleet.creations("StatefulSet", "database").is_empty(), "one at a time");
     fleet.bench.run(&["app", "terminate", "frontend"]).expect_code(0);

@@ -149,7 +149,7 @@ fn assert_ended_because(bench: &Bench, id: &str, reason: &str) {
     assert_eq!(ended["details"]["reason"], reason);
     let by = ended["details"]["by"].as_str().unwrap();
     assert!(!by.is_empty() && !by.contains(reason), "{ended}");
-    assert_eq!(ended["text"], format!("{by} terminates the operation: {reason}"));
+    assert_eq!(ended["text"], format!("{by} terminated the operation: {reason}"));
 }
 
 #[test]

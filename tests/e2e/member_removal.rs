@@ -148,10 +148,7 @@ fn a_command_approves_held_deletions() {
         appset.bench.run(&args).expect_code(code)
     };
     let ran = approve("3c1fb9a27b1e", 4);
-    assert!(
-        ran.err.contains("ApplicationSet argocd/fleet has no deletions that are waiting for approval"),
-        "{ran:?}"
-    );
+    assert!(ran.err.contains("ApplicationSet argocd/fleet has no deletions waiting for approval"), "{ran:?}");
     let repository = appset.bench.path().join("apps/repo");
     std::fs::rename(repository.join("shops"), repository.join("moved")).unwrap();
     appset.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);

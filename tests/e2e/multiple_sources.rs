@@ -188,7 +188,7 @@ fn errors_name_their_source() {
         ("  source: {repoURL: ./one, path: app}\n  sources: [{repoURL: ./two, path: app}]\n", "both set"),
         ("  sources: [{repoURL: ./one, path: app}, {repoURL: ./two}]\n", "spec.sources[1].path is missing"),
         ("  sources: [{repoURL: ./one, ref: a b}]\n", "spec.sources[0].ref \"a b\""),
-        ("  sources: [{repoURL: ./one, ref: a}, {repoURL: ./two, ref: a}]\n", "the ref \"a\""),
+        ("  sources: [{repoURL: ./one, ref: a}, {repoURL: ./two, ref: a}]\n", "the same ref \"a\""),
         ("  sources: [{repoURL: ./one, ref: a, chart: b}]\n", "both ref and chart"),
         ("  source: {repoURL: ./one, path: app, ref: a}\n", "spec.source.ref"),
     ] {

@@ -277,7 +277,7 @@ fn a_failed_object_is_retried_at_once_when_its_dependency_exists() {
         (&"Retry".into(), &"tester".into(), &"its kind is there".into())
     );
     let log = fleet.bench.run(&["ops", "log", &operation]).expect_code(0).out;
-    assert!(log.contains("tester retries Gadget fleet/one: its kind is there"), "{log}");
+    assert!(log.contains("tester retried Gadget fleet/one: its kind is there"), "{log}");
     // Each object is written once, in the order of the waves.
     let made =
         [("CustomResourceDefinition", "gadgets.example.org"), ("Gadget", "one"), ("ConfigMap", "later")];

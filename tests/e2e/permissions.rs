@@ -98,7 +98,7 @@ fn files_of_a_state_directory_writable_for_others_are_made_private() {
     for (names, mode_before, mode_after) in cases {
         names.iter().for_each(|name| open(name, mode_before));
         let told = sync();
-        let text = format!("(its mode was {mode_before:o})");
+        let text = format!("(mode {mode_before:o})");
         assert!(told.contains("warning: other users could write to ") && told.contains(&text), "{told}");
         assert_eq!(told.matches("other users could").count(), 1, "{told}");
         assert_eq!(told.contains(" and 1 more in the state directory"), names.len() == 2, "{told}");
@@ -194,7 +194,7 @@ fn a_folder_of_another_user_is_not_a_state_directory() {
         file.map(|name| bench.write(name, "of another user"));
         fs::set_permissions(bench.state(), Permissions::from_mode(mode_before)).unwrap();
         let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(4);
-        assert!(ran.err.contains("other users have access to"), "{}", ran.err);
+        assert!(ran.err.contains("because other users can access it"), "{}", ran.err);
         assert!(ran.err.contains("chmod go-rwx "), "{}", ran.err);
         assert!(!bench.state().join("log").exists() && mode(&bench.state()) == mode_before & 0o777);
         fs::remove_dir_all(bench.state()).unwrap();

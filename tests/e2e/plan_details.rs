@@ -110,20 +110,16 @@ fn an_undefined_gate_is_an_error_where_definitions_are_known() {
         (
             "window:nigth",
             Some(
-                "step 2 waits forever for gate window:nigth, which is not defined; the --gates file defines \
-                 window:night",
+                "step 2 would wait forever for gate window:nigth, which is not defined; the --gates file \
+                 defines window:night",
             ),
             None,
         ),
         ("freeze", Some("gate freeze, which is not defined"), None),
         (
             "concurrency:db",
-            Some(
-                "gate concurrency:db, which limits the concurrency of operations and cannot be used for steps",
-            ),
-            Some(
-                "gate concurrency:db, which limits the concurrency of operations and cannot be used for steps",
-            ),
+            Some("gate concurrency:db: concurrency gates limit operations and cannot be used for steps"),
+            Some("gate concurrency:db: concurrency gates limit operations and cannot be used for steps"),
         ),
     ] {
         write_appset(&bench, &FLEET, &three_steps());

@@ -60,7 +60,7 @@ fn a_waiting_prune_is_confirmed_by_an_annotation_despite_a_kill() {
     fleet.wait_until_synced(&["backend"]);
     assert_eq!(count_deletions(&fleet), 1);
     let log = fleet.bench.run(&["ops", "log", &fleet.bench.newest_of("backend")]).expect_code(0).out;
-    let told = format!("unknown confirms the prunes: the {APPROVED} annotation is set to {began}");
+    let told = format!("unknown confirmed the prunes: the {APPROVED} annotation is set to {began}");
     assert_eq!(log.matches(&told).count(), 1, "{log}");
     Fleet::stop(service);
 }

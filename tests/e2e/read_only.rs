@@ -102,7 +102,7 @@ fn a_colleague_with_read_access_can_run_read_only_commands() {
         let ran = run_as_colleague(&bench, &["ops", "terminate", "a"]);
         assert!(ran.code() != 0 && ran.err.contains("no permission"), "{}", ran.err);
         // Only the owner can remove the access of other users.
-        let advice = |path: &Path| format!("run as its owner: chmod go-rwx {}\n", path.display());
+        let advice = |path: &Path| format!("run `chmod go-rwx {}` as its owner\n", path.display());
         assert!(ran.err.contains(&advice(&bench.state())), "{}", ran.err);
         let witness = bench.state().join("witness");
         set_mode(&witness, 0o666);
@@ -167,7 +167,7 @@ fn a_stopped_process_permits_reads_but_no_writes() {
     }
     let explained = bench.run(&["explain", "a"]).expect_code(0);
     assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
-    assert!(explained.err.contains("That process does not respond"), "{}", explained.err);
+    assert!(explained.err.contains("That process is not responding"), "{}", explained.err);
     for args in
         [&["sync", "config.yaml", "--app", "b", "--sim"][..], &["ops", "pause", "a"], &["resume", "a"]]
     {

@@ -123,7 +123,7 @@ fn an_undefined_gate_is_named_before_its_step() {
     for text in [
         "step 3 refers to \"window:nigth\", which is not defined; define it in the file passed to `tidegate \
          sync --gates` or `tidegate serve --gates`",
-        "step 3 has the gate \"concurrency:db\", which limits the concurrency of operations and cannot be used for steps",
+        "step 3 uses gate \"concurrency:db\", but concurrency gates limit operations and cannot be used for steps",
     ] {
         assert!(output.contains(text), "{output}");
     }

@@ -145,7 +145,7 @@ fn a_rollout_and_a_deletion_are_inspected_afterwards_despite_kills() {
     );
     let text = shops.run(&["show-run", &id]).expect_code(0).out;
     assert_eq!(shops.run_as("ben", &["show-run", "shops"]).expect_code(0).out, text);
-    for words in ["ann approves step 1: CHG-7", "paused by ann: lunch", "skipped by ann (moved)", "Completed"]
+    for words in ["ann approved step 1: CHG-7", "paused by ann: lunch", "skipped by ann (moved)", "Completed"]
     {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -160,7 +160,7 @@ fn a_rollout_and_a_deletion_are_inspected_afterwards_despite_kills() {
     let page = fs::read_to_string(shops.bench.path().join("rollout.html")).unwrap();
     assert!(
         page.contains("Rollout of argocd/shops")
-            && page.contains("ann approves step 1: CHG-7")
+            && page.contains("ann approved step 1: CHG-7")
             && page.contains("11 of 12 Healthy, 1 skipped")
             && !page.contains("<script")
     );
@@ -429,8 +429,9 @@ fn an_unordered_deletion_is_recorded_despite_kills() {
     assert!(std::iter::repeat_with(sets).take(3000).any(|is_gone| is_gone));
     assert_eq!(shops.runs().len(), 2, "one rollout and one deletion");
     let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
-    let begun =
-        format!("started by ann ({why}): 12 Applications are deleted with their ApplicationSet, all at once");
+    let begun = format!(
+        "started by ann ({why}): 12 Applications will be deleted with their ApplicationSet, all at once"
+    );
     assert!(text.contains(&begun) && text.contains("prod-cart: was deleted"), "{text}");
     assert_eq!(shops.get("/api/v1/runs?kind=deletion").1["items"][0]["id"], run["id"]);
     shops.stop();

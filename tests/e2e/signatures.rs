@@ -87,8 +87,8 @@ fn unsigned_revisions_are_not_synced() {
     for (revision, part) in [
         ("unsigned", "is not signed; project 'signed' requires a signature with"),
         ("v2.0.0", "the tag v2.0.0 of commit"),
-        ("by-frank", "has a good signature with key"),
-        ("changed", "has a bad signature with key"),
+        ("by-frank", "has a good signature from key"),
+        ("changed", "has a bad signature from key"),
     ] {
         let (code, said) = sync(&["--revision", revision]);
         assert!(code != 0 && said.contains(part), "{revision}: {said}");

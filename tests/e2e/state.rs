@@ -317,7 +317,8 @@ fn a_missing_simulated_cluster_is_reported_as_empty() {
         let ran = bench.run(sync).expect_code(0);
         assert!(!ran.err.contains("missing"), "{}", ran.err);
         let cluster = bench.state().join("cluster");
-        let text = format!("warning: the simulated cluster is missing from {}", cluster.display());
+        let text =
+            format!("warning: the files of the simulated cluster are missing from {}", cluster.display());
         let looks: [&[&str]; 4] = [
             &["sim", "audit"],
             &["sim", "objects"],

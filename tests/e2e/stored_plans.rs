@@ -94,7 +94,7 @@ fn a_plan_is_found_by_its_hash_and_sealed_in_the_state_directory() {
     assert!(!files_containing(&bench.path().join("state/plans"), &hash[..12]).is_empty());
     assert_eq!(files_containing(&bench.state(), SECRET), Vec::<String>::new(), "sealed");
     for (wrong, text) in [
-        ("0123456789", "cannot find plan 0123456789: no plan with this prefix is stored in "),
+        ("0123456789", "cannot find plan 0123456789: no plan in "),
         (&hash[..5], "at least the first 6 digits of"),
         ("nothing.plan", "file nothing.plan not found; "),
     ] {
@@ -115,7 +115,7 @@ fn changed_files_and_other_formats_are_refused() {
     bench_with_plan(&bench, &config("{mode: fast}"));
     let text = fs::read_to_string(bench.path().join("one.plan")).unwrap();
     for (changed, words) in [
-        (text.replace("\"fast\"", "\"slow\""), "the plan was modified after its creation"),
+        (text.replace("\"fast\"", "\"slow\""), "the plan was modified after it was created"),
         (text.replace("\"format\": 1", "\"format\": 7"), "the plan has format 7"),
         (text[..text.len() / 2].to_owned(), "the file is not a stored plan"),
         (config("{}"), "the file is not a stored plan"),
@@ -138,7 +138,7 @@ fn drift_is_reported_and_only_unplanned_changes_can_be_allowed() {
     bench.write("more.yaml", config("{mode: slow, more: x}"));
     bench.run(&["sync", "more.yaml", "--app", "one", "--sim"]).expect_code(0);
     let ran = bench.run(&["sync", "--plan", "one.plan", "--sim"]).expect_code(4);
-    let text = "ConfigMap default/config: /data/more was absent and is now \"x\"; allow this (`tidegate sync --allow-drift`";
+    let text = "ConfigMap default/config: /data/more was absent and is now \"x\"; allow these changes with `tidegate sync --allow-drift`";
     assert!(ran.err.contains(text), "{}", ran.err);
     bench.run(&["sync", "--plan", "one.plan", "--sim", "--allow-drift"]).expect_code(0);
     let ran = bench.run(&["sync", "in.yaml", "--app", "one", "--sim", "--allow-drift"]).expect_code(2);
@@ -171,7 +171,7 @@ fn planned_options_cannot_be_repeated_and_broken_plans_are_not_stored() {
     let ran =
         bench.run(&["plan", "wrong.yaml", "--app", "one", "--sim", "--save", "two.plan"]).expect_code(1);
     assert!(
-        ran.err.contains("so it is not stored") && !bench.path().join("two.plan").exists(),
+        ran.err.contains("the plan was not stored") && !bench.path().join("two.plan").exists(),
         "{}",
         ran.err
     );

@@ -79,13 +79,13 @@ fn a_newer_commit_supersedes_a_waiting_operation_after_its_hook() {
     fleet.wait_until("backend", |_| !fleet.creations("Job", "migrate").is_empty());
     commit_fix(&fleet, "10h");
     let condition = fleet.condition("backend", WAITS);
-    assert!(condition.contains("is going to replace the running operation"), "{condition}");
+    assert!(condition.contains("will replace the running operation"), "{condition}");
     let in_the_way = |app: &Value| app.to_string().contains("hook Job fleet/migrate is running");
     fleet.wait_until("backend", in_the_way);
     let explained = fleet.bench.json(&["app", "explain", "backend", "-o", "json"]);
     assert!(explained["successor"].as_str().unwrap().contains("hook Job fleet/migrate is running"));
     assert!(
-        explained["summary"].as_str().unwrap().contains("is going to replace the running operation"),
+        explained["summary"].as_str().unwrap().contains("will replace the running operation"),
         "{explained}"
     );
     assert_eq!(phases(&fleet), ["Running"]);
@@ -156,7 +156,7 @@ fn a_requested_sync_waits_for_its_turn() {
     let again = fleet.bench.run(&queued).expect_code(4);
     assert!(again.err.contains("is already waiting for the operation in progress"), "{}", again.err);
     let output = fleet.bench.run(&["app", "explain", "backend"]).expect_code(0).out;
-    assert!(output.contains("waits until the running operation ends"), "{output}");
+    assert!(output.contains("is waiting for the running operation to end"), "{output}");
     assert_eq!(phases(&fleet), ["Running"]);
     // The successor is the operation that was requested last.
     fleet
@@ -182,7 +182,7 @@ fn a_waiting_command_reports_its_sync_although_another_follows() {
     assert_eq!(ran.code(), 1, "{}", ran.err);
     let second = &operations(&fleet)[1];
     assert_eq!(second["phase"], "Failed", "{second}");
-    let told = format!("another operation has since started: operation {}", second["id"].as_str().unwrap());
+    let told = format!("ended; result of operation {}: ", second["id"].as_str().unwrap());
     assert!(ran.err.contains(&told), "{}", ran.err);
     assert_eq!(phases(&fleet), ["Failed", "Failed", "Running"]);
     Fleet::stop(service);

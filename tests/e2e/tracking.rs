@@ -97,9 +97,9 @@ fn invalid_label_names_and_keys_are_refused_before_any_write() {
     for (args, text) in [
         (
             &["--app", "my/shop", "--tracking", "label"][..],
-            "\"my/shop\" is not a valid value of label app.kubernetes",
+            "\"my/shop\" is not a valid value for label app.kubernetes",
         ),
-        (&["--app=---", "--tracking", "annotation+label"], "is not a valid value of label"),
+        (&["--app=---", "--tracking", "annotation+label"], "is not a valid value for label"),
         (&["--app", "shop", "--tracking-label", "a b"], "invalid label key \"a b\""),
         (&["--app", "shop", "--tracking", "name"], "possible values: annotation, annotation+label, label"),
     ] {

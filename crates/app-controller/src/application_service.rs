@@ -284,7 +284,7 @@ impl ApplicationService {
             .blocking_dependents(&AppKey::of(&application), &self.shared.application_cache);
         plan.warnings.extend(keep.unwrap_or_default().iter().take(DEPENDENTS_NAMED_MAX).map(|(other, _)| {
             let message = format!(
-                "the deletion waits until Application {other}, which depends on this Application, is deleted"
+                "the deletion will wait until Application {other}, which depends on this Application, has been deleted"
             );
             warning("needed", message)
         }));
@@ -353,7 +353,7 @@ impl ApplicationService {
         let slow = |_| {
             let after = COMPARISON_TIMEOUT.as_secs();
             Err(ServiceError::refused(format!(
-                "the comparison of application {name} did not finish within {after} s and continues; `tidegate app get {name}` shows its result"
+                "the comparison of application {name} is still running after {after} s; when it finishes, `tidegate app get {name}` shows the result"
             )))
         };
         tokio::time::timeout(COMPARISON_TIMEOUT, asking).await.unwrap_or_else(slow)

@@ -343,7 +343,7 @@ impl Comparison<'_> {
             Ok(Some(deployed)) => deployed,
             Ok(None) => return ManifestComparison::Different,
             Err(error) => {
-                tracing::warn!(%operation, %error, "failed to read an operation's manifests; the operation continues until the manifests can be compared");
+                tracing::warn!(%operation, %error, "failed to read an operation's manifests; newer revisions will not supersede the operation until the manifests can be compared");
                 return ManifestComparison::Unknown;
             }
         };

@@ -146,7 +146,7 @@ impl DiscoveryCache {
             Err(_) if state.capabilities.is_some() => before.kube_version.clone(),
             Err(error) if error.kind.is_outage() => return Err(error),
             Err(error) => {
-                tracing::warn!(%error, "failed to read the version of a cluster; rendering charts for Helm's default version");
+                tracing::warn!(%error, "failed to read a cluster's Kubernetes version; rendering charts for Helm's default version");
                 String::new()
             }
         };
@@ -287,7 +287,7 @@ impl WatchFailureLog {
         let may_not = error.kind == ErrorKind::Forbidden;
         let hint =
             if may_not { "; grant list and watch on this kind to detect changes immediately" } else { "" };
-        tracing::warn!(kind = %gvk, %error, "failed to watch {}: {instead}{hint}", gvk.kind);
+        tracing::warn!(kind = %gvk, %error, "failed to watch {}; {instead}{hint}", gvk.kind);
     }
 
     fn reset(&mut self) {
@@ -319,7 +319,7 @@ async fn watch_definitions(
             }
             ScopeChange::Failing(error) => {
                 lock(&state).watched_definitions.remove(&gvk);
-                blind.log_failure(&gvk, &error, "API discovery is polled every ten seconds");
+                blind.log_failure(&gvk, &error, "polling API discovery every ten seconds");
             }
         }
     }
@@ -366,7 +366,11 @@ async fn watch_namespaces(
             }
             ScopeChange::Failing(error) => {
                 before = lock(&state).namespaces.take().or_else(|| before.take());
-                blind.log_failure(&namespace_kind(), &error, "each comparison reads its namespaces");
+                blind.log_failure(
+                    &namespace_kind(),
+                    &error,
+                    "each comparison will read the namespaces that it needs",
+                );
             }
         }
         news.into_iter().for_each(|name| notify(ClusterChange::Namespace(name)));

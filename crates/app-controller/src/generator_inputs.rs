@@ -201,7 +201,7 @@ impl GeneratorInputs for RepositoryInputs {
         match &self.clusters {
             Some(clusters) => Ok(Some(Arc::clone(clusters))),
             None => Err(QueryError::new(
-                "no clusters are declared; pass the files with their Secrets in --clusters PATH",
+                "no clusters are declared; pass the files that contain the cluster Secrets with --clusters PATH",
             )),
         }
     }

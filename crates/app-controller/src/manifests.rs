@@ -109,7 +109,7 @@ impl Manifests {
         if !Tools::are_confined() {
             tracing::warn!(
                 "Helm and Kustomize are not sandboxed on this system (Landlock on Linux is required): a repository that bypasses the path \
-                 checks could read files of this machine"
+                 checks could read files on this machine"
             );
         }
         let repositories = Arc::new(Repositories::new(reach));

@@ -67,7 +67,7 @@ async fn end_matching(
         }
         for one in open {
             if held.insert(one.operation) {
-                tracing::info!(application = one.application, operation = %one.operation, "the Application of an operation no longer exists; terminating the operation after its hooks");
+                tracing::info!(application = one.application, operation = %one.operation, "an operation's Application no longer exists; terminating the operation when its hooks have finished");
             }
             // The operation may have started a hook that the log doesn't contain yet.
             let was_quiet = quiet.contains(&one.operation);

@@ -179,7 +179,7 @@ impl SupervisorState {
         match self.actor(key) {
             Some(actor) => drop(actor.send_message(message(reply))),
             None => drop(reply.send(Err(format!(
-                "application {key} is not managed after an internal error; see its conditions"
+                "application {key} is not managed because of an internal error; see the application's conditions"
             )))),
         }
     }
@@ -191,7 +191,9 @@ impl SupervisorState {
                 return drop(actor.send_message(AppMessage::RunChild { operation, child }));
             }
             Some(_) => {
-                format!("application {key} is not managed after an internal error; see its conditions")
+                format!(
+                    "application {key} is not managed because of an internal error; see the application's conditions"
+                )
             }
             None => format!("application {key} does not exist"),
         };

@@ -333,7 +333,7 @@ fn invalid_annotation(approval: Option<&str>, of: &str) -> Option<String> {
     let said = approval.filter(|said| said.trim() != REQUIRED)?;
     Some(format!(
         "the {APPROVAL_ANNOTATION} annotation of {of} is {said:?}, but its only valid value is {REQUIRED}; \
-         Tidegate treats it as {REQUIRED}, so remove the annotation if no approval is required"
+         invalid values are treated as {REQUIRED}; remove the annotation if no approval is required"
     ))
 }
 

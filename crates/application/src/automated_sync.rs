@@ -125,9 +125,9 @@ fn describe_heal_delay(application: &Application, next: &AutomatedStep) -> Optio
     let healed = consecutive_heals(last_attempt(application)?.as_ref());
     (healed >= HEALS_REPORTED_FROM).then(|| {
         format!(
-            "the application was self-healed {healed} times in a row, because something keeps changing its \
-             objects: the next self-heal is at {due}; find out what writes to these objects, or list the \
-             fields in spec.ignoreDifferences"
+            "the application has been self-healed {healed} times in a row because something keeps changing its \
+             objects; the next self-heal is at {due}; find out what writes to these objects, or add the changed \
+             fields to spec.ignoreDifferences"
         )
     })
 }
@@ -170,7 +170,7 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
         }
         AutomatedStep::Nothing | AutomatedStep::Wait(_) => {
             application.operation = Some(held);
-            let message = "the sync was not started, because the newest revision does not need a sync";
+            let message = "the sync was not started because the newest revision does not need one";
             let given_up = EngineProgress::rejected(message.to_owned(), now);
             operation::apply_progress(
                 application,
@@ -248,7 +248,7 @@ pub(crate) fn decide_start(application: &Application, now: Timestamp) -> Automat
     }
     if let Some(reason) = superseded.filter(|last| was_replaced_by_person(status, last, &started)) {
         return AutomatedDecision::with_error(format!(
-            "Skipping sync attempt to [{wanted}]: {}, which was a partial sync; request a sync",
+            "Skipping sync attempt to [{wanted}]: {}, but that was only a partial sync; request a full sync",
             reason.message
         ));
     }

@@ -111,8 +111,8 @@ pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) 
     application.is_deleting().then(|| {
         let way = cascade_from_finalizers(application).unwrap_or(Cascade::Orphan);
         format!(
-            "application {name} is already being deleted with --cascade {way}, which cannot be changed \
-             anymore; `tidegate app delete {name} --cascade {way} --yes` waits until it is deleted"
+            "application {name} is already being deleted with --cascade {way}, and the cascade can no \
+             longer be changed; to wait for the deletion, use `tidegate app delete {name} --cascade {way} --yes`"
         )
     })
 }
@@ -184,8 +184,9 @@ fn describe_delay(application: &Application) -> Option<String> {
              terminates that operation"
         )),
         (false, Some(_)) => Some(format!(
-            "the Application was recreated while operation{operation} is still deleting its objects; it will \
-             be synced after that operation, and `tidegate app terminate {name}` terminates the operation"
+            "the Application was recreated, but operation{operation} is still deleting its objects; the \
+             Application will be synced when that operation ends; `tidegate app terminate {name}` terminates \
+             that operation"
         )),
         _ => None,
     }

@@ -65,8 +65,8 @@ pub enum OperationRefusal {
     AutoSync,
     /// Automated sync would undo the sync immediately.
     #[error(
-        "Cannot sync to {asked}: auto-sync currently set to {target}, which would be synced again; remove \
-         spec.syncPolicy.automated first, or use {target}"
+        "Cannot sync to {asked}: auto-sync currently set to {target} and would sync back to it; remove \
+         spec.syncPolicy.automated first, or sync to {target}"
     )]
     OtherRevision {
         /// Requested revision.

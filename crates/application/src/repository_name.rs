@@ -10,7 +10,8 @@ use tidegate_model::{
 /// Maximum length of an address in bytes.
 const LENGTH_MAX: usize = 4096;
 /// Problem with a pattern that can't match any URL, because hosts are ASCII.
-const NOT_ASCII: &str = "its host contains non-ASCII characters; use the form that starts with xn--";
+const NOT_ASCII: &str =
+    "its host contains non-ASCII characters; use the Punycode form, which starts with xn--";
 
 /// Error returned when an address exceeds the maximum length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

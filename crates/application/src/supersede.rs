@@ -249,7 +249,8 @@ pub fn decide_supersede(
         (decided, Some(retry)) if given.is_blocked && retry.operation.initiated_by.automated => decided,
         (_, Some(retry)) => {
             let by = successor_description(&retry.operation);
-            let why = format!("{by} replaces the running operation if this attempt fails (retry.refresh)");
+            let why =
+                format!("{by} will replace the running operation if this attempt fails (retry.refresh)");
             SupersedeDecision::Supersede { by, when: SafePoint::Failed, why }
         }
         (decided, None) => decided,
@@ -260,10 +261,10 @@ fn decide_for_request(next: &Successor) -> SupersedeDecision {
     let by = successor_description(&next.operation);
     match next.when {
         Some(when) => {
-            let why = format!("{by} is going to replace the running operation");
+            let why = format!("{by} will replace the running operation");
             SupersedeDecision::Supersede { by, when, why }
         }
-        None => SupersedeDecision::Finish(format!("{by} waits until the running operation ends")),
+        None => SupersedeDecision::Finish(format!("{by} is waiting for the running operation to end")),
     }
 }
 
@@ -307,7 +308,7 @@ fn decide_for_newer_revisions(
     let found = revisions_of_fields(&newest.revision, &newest.revisions);
     let newer = format!("revision {}", shorten_revisions(&found));
     let waits = |reason: &str| {
-        SupersedeDecision::Finish(format!("{newer} waits until the running operation ends: {reason}"))
+        SupersedeDecision::Finish(format!("{newer} is waiting for the running operation to end: {reason}"))
     };
     match new_revision_policy(application) {
         Err(problem) => return waits(&problem),
@@ -332,7 +333,7 @@ fn decide_for_newer_revisions(
     SupersedeDecision::Supersede {
         by,
         when: SafePoint::Waiting,
-        why: format!("{newer} is going to replace the running operation"),
+        why: format!("{newer} will replace the running operation"),
     }
 }
 

@@ -94,8 +94,9 @@ pub enum MemberRejection {
     },
     /// The Application has another owner.
     #[error(
-        "ApplicationSet {set} generates Application {name}, which belongs to {owner}, so it will not be \
-         changed; rename one of the two Applications, or remove it from one of its owners"
+        "ApplicationSet {set} generates Application {name}, but the existing Application belongs to {owner} \
+         and will not be changed; rename one of the two Applications, or remove the Application from one of \
+         its owners"
     )]
     Owned {
         /// Name of the Application.
@@ -107,9 +108,9 @@ pub enum MemberRejection {
     },
     /// The Application wasn't created by an ApplicationSet.
     #[error(
-        "ApplicationSet {set} generates Application {name}, which already exists, was not created by an \
-         ApplicationSet, and will not be changed; annotate the existing Application with {}: {set} to hand \
-         it over, or rename one of the two Applications",
+        "ApplicationSet {set} generates Application {name}, but the existing Application was not created by an \
+         ApplicationSet and will not be changed; to hand over the existing Application, annotate it with {}: \
+         {set}; otherwise, rename one of the two Applications",
         crate::ownership::APPSET_ANNOTATION
     )]
     NotOwned {

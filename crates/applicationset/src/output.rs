@@ -50,7 +50,7 @@ impl AppSetOutput {
     pub(crate) fn failure(&self) -> Option<ReconcileFailure> {
         let all = self.errors.join("; ");
         let message = format!(
-            "{all}; the Applications of the other generators are created and updated, and no Applications are deleted"
+            "{all}; Applications from the other generators are still created and updated, but no Applications are deleted"
         );
         let reason = ConditionReason::ApplicationGenerationFromParamsError;
         (!self.errors.is_empty()).then_some(ReconcileFailure { reason, message })

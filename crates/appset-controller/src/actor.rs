@@ -380,7 +380,8 @@ impl ActorState {
             failed => failed,
         };
         if let Err(error) = recalled {
-            let message = format!("cannot read the ApplicationSet's rollout and deletion: {error}");
+            let message =
+                format!("cannot read the records of the ApplicationSet's rollout and deletion: {error}");
             self.failure = Some(write_failure(ConditionReason::SyncApplicationError, &message));
             self.schedule_recall();
             self.set_alarm(myself, now + RETRY_DELAY);

@@ -211,7 +211,7 @@ async fn requested_rollout(
     let MemberStatuses { members, unknown, awaited } =
         member_status.collect(&shared.applications, observed, who, is_fresh).await;
     for (application, reason) in unknown {
-        tracing::debug!(set = %key, application, reason, "the target of an Application is unknown");
+        tracing::debug!(set = %key, application, reason, "failed to determine the target or deployed revisions of an Application");
     }
     (rollout_request(set, &targets, who, &members, shared.cases), awaited)
 }

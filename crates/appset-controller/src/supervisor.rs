@@ -73,7 +73,7 @@ impl Actor for AppSetSupervisor {
                 Some(Child { actor: Some(actor), .. }) => drop(actor.send_message(message)),
                 None => message.reject(format!("ApplicationSet {key} no longer exists")),
                 Some(_) => message.reject(format!(
-                    "ApplicationSet {key} is not managed after an internal error; see the log of this process"
+                    "ApplicationSet {key} is not managed because of an internal error; see the log of this process"
                 )),
             },
         }

@@ -57,7 +57,11 @@ impl RequiredUpdates {
         let orphaned = wanted.updates.get(&metadata.name);
         if let Some(orphaned) = orphaned.filter(|orphaned| metadata.finalizers != orphaned.finalizers) {
             let application = &metadata.name;
-            tracing::info!(application, why = orphaned.reason, "its objects are kept when it is deleted");
+            tracing::info!(
+                application,
+                why = orphaned.reason,
+                "the Application's objects will be kept when it is deleted"
+            );
             metadata.finalizers.clone_from(&orphaned.finalizers);
         }
         if let Some(requester) = wanted.requester.as_ref().filter(|_| !live.is_deleting()) {

@@ -80,7 +80,7 @@ pub async fn write_changes(
                 tracing::debug!(
                     application = name,
                     why,
-                    "retrying to write an Application of an ApplicationSet"
+                    "retrying the write of an Application of an ApplicationSet"
                 );
                 writes.is_outdated = true;
             }

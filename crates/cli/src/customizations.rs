@@ -45,7 +45,9 @@ pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Op
     }
     let rules = found.into_rules();
     for fault in rules.rule_errors() {
-        printer.warn(&format!("invalid health rule: {fault}; objects of its kind are Unknown"));
+        printer.warn(&format!(
+            "invalid health rule: {fault}; the health of all objects of that kind is Unknown"
+        ));
     }
     for doubt in rules.suspicious_parts() {
         printer.warn(&format!("a health expression might not return a result: {doubt}"));

@@ -189,7 +189,7 @@ pub async fn list_or_stored(
     }
     name.iter().for_each(|name| AppKey::retain_resolved(&mut applications, AppKey::of, name));
     notices.note(&format!(
-        "{}; this is the last recorded status of the applications",
+        "{}; showing the last recorded status of the applications",
         stored_state_reason(&refused)
     ));
     Ok(ApplicationListing { applications, problems: Vec::new() })
@@ -198,8 +198,8 @@ pub async fn list_or_stored(
 /// Returns the reason for showing the stored state.
 fn stored_state_reason(refused: &ServiceError) -> &'static str {
     match refused {
-        ServiceError::NoResponse { .. } => "`tidegate serve` does not respond",
-        _ => "no `tidegate serve` is running here",
+        ServiceError::NoResponse { .. } => "`tidegate serve` is not responding",
+        _ => "no `tidegate serve` is running in this state directory",
     }
 }
 

@@ -103,7 +103,7 @@ impl DirectClient {
                 let error_text = self.cluster_error(&error);
                 Err(ServiceError::Cluster {
                     message: format!(
-                        "{error_text}; use --app-namespace to select namespaces that you may read"
+                        "{error_text}; use --app-namespace to select namespaces that you can read"
                     ),
                     is_transient: false,
                 })
@@ -131,8 +131,8 @@ impl DirectClient {
     fn cluster_error(&self, error: &ClusterError) -> ServiceError {
         match error.kind {
             ErrorKind::UnknownKind => ServiceError::refused(format!(
-                "the {} does not serve Applications ({API_VERSION}); select another cluster with --context, or apply the definitions that \
-                 `tidegate crds` prints",
+                "the {} does not serve Applications ({API_VERSION}); select another cluster with --context, or apply the output \
+                 of `tidegate crds`",
                 self.resource_client.destination
             )),
             _ => self.resource_client.store_error(error),

@@ -91,7 +91,7 @@ async fn send_query(
         return Ok(QueryResponder::Process(reply));
     }
     if matches!(reason, LogError::Locked { .. }) {
-        notices.note(&format!("{reason}. That process does not respond, so this is the last recorded state"));
+        notices.note(&format!("{reason}. That process is not responding; showing the last recorded state"));
     }
     tracing::info!(%reason, "reading a copy of the log");
     let log = tokio::task::block_in_place(|| log::open_read_only(state_dir, notices))?;

@@ -183,7 +183,7 @@ impl Queries {
         match &*serves {
             ApplicationsState::Ready(serving) => Ok(serving.clone()),
             ApplicationsState::Pending | ApplicationsState::Unmanaged => Err(ServiceError::refused(
-                "the process that uses this state directory does not manage applications; wait until it exits, then start `tidegate serve`",
+                "the process using this state directory does not manage applications; wait for it to exit, then start `tidegate serve`",
             )),
         }
     }
@@ -394,10 +394,10 @@ impl Queries {
         let (key, is_over) = self.applications_if_ready()?.application_with_status_of(operation)?;
         let next = match is_over {
             true => "nothing to do: the application's status contains the result".to_owned(),
-            false => format!("if it does not end, sync again with `tidegate app sync {key}`"),
+            false => format!("if the operation does not end, sync again with `tidegate app sync {key}`"),
         };
         Some(ServiceError::refused(format!(
-            "operation {operation} for application {key} is not in this service's log: a service with \
+            "operation {operation} for application {key} is not in this service's log because a service with \
              another state directory recorded it; {next}"
         )))
     }

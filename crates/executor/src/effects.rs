@@ -65,8 +65,11 @@ pub async fn execute(cluster: &dyn Cluster, subject: &Subject<'_>, command: &Tas
             hook_diagnostics::read_diagnostics(cluster, subject, &found).await;
             found.into_answer()
         }
-        TaskCommand::RunHook { runner } => {
-            Answer::Ran { success: false, message: format!("hook runner {runner} is not a cluster") }
-        }
+        TaskCommand::RunHook { runner } => Answer::Ran {
+            success: false,
+            message: format!(
+                "internal error: the cluster was asked to execute hook runner {runner}; please report this"
+            ),
+        },
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn forward_events(notifier: ActorRef<Event>, mut events: EventS
                     return;
                 }
             }
-            Err(missed) => tracing::warn!(%missed, "a notifier does not receive all events"),
+            Err(missed) => tracing::warn!(%missed, "a notifier fell behind and missed events"),
         }
     }
 }

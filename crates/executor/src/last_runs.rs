@@ -37,7 +37,7 @@ pub(crate) fn last_runs(
         return Vec::new();
     }
     let found = search_log(log, operation, request, &wanted).unwrap_or_else(|error| {
-        tracing::warn!(%operation, %error, "failed to read earlier operations; all hooks run");
+        tracing::warn!(%operation, %error, "failed to read earlier operations; running all hooks");
         BTreeMap::new()
     });
     let mut read: BTreeMap<Digest, Option<Vec<Target>>> = BTreeMap::new();

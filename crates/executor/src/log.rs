@@ -28,7 +28,7 @@ pub(crate) enum AppendFailure {
 /// Error for a failed log actor. The outcome of a batch is then unknown, so its operation continues from the
 /// log.
 #[derive(Debug, thiserror::Error)]
-#[error("the log actor failed before it confirmed whether events were written")]
+#[error("the log actor failed before confirming whether events were written")]
 pub(crate) struct LogActorFailed;
 
 /// Calls the log on a blocking thread.

@@ -47,7 +47,7 @@ pub(crate) async fn read_mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
     match read_json::<Targets>(log, targets).await {
         Ok(targets) => Some(Arc::new(targets.mask())),
         Err(error) => {
-            tracing::warn!(reason = error.message, "the Secret values of an operation are unknown");
+            tracing::warn!(reason = error.message, "failed to read the Secret values of an operation");
             None
         }
     }

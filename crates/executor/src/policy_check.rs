@@ -48,7 +48,7 @@ impl PolicyCheck for NoProjects {
             return Ok(());
         }
         let text = format!(
-            "the operation belongs to project '{}', and this process does not have the project's policy; \
+            "the operation belongs to project '{}', but this process does not have that project's policy; \
              continue the operation with `tidegate serve`",
             policy.project
         );
@@ -140,7 +140,8 @@ impl RestrictedCluster {
             None if refusal.kind != ErrorKind::Forbidden => Err(refusal),
             None => {
                 let text = format!(
-                    "{}; the cluster does not serve {} now, so it is unknown whether the kind is namespaced",
+                    "{}; the cluster does not currently serve kind {}, so there is no way to tell whether it \
+                     is namespaced",
                     refusal.message, kind.kind
                 );
                 Err(ClusterError::new(ErrorKind::UnknownKind, text))

@@ -257,7 +257,7 @@ pub enum Problem {
     },
     /// A Git generator that excludes every pattern it includes.
     #[error(
-        "each path in {field} also has an entry with exclude: true, so no path is selected; remove one of the two entries"
+        "every path in {field} is also excluded by an entry with exclude: true, so no path is selected; for each path, remove one of the two entries"
     )]
     AllExcluded {
         /// Field that contains the patterns.
@@ -379,7 +379,7 @@ pub enum ApplicationRejection {
         from: ErrorLocation,
     },
     /// The service or the API server would reject the Application.
-    #[error("generates Application {name}, which is invalid: {reason}{} (from {from})", patch_line_text(.line.as_ref()))]
+    #[error("generates invalid Application {name}: {reason}{} (from {from})", patch_line_text(.line.as_ref()))]
     Invalid {
         /// Name of the Application.
         name: String,

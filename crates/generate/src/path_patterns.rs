@@ -105,9 +105,9 @@ pub(crate) fn impossible_pattern_reason(
     }
     if named.len() < parts.len() {
         let problem = match (parts.first(), parts.last()) {
-            (Some(&""), _) => "paths do not begin with a slash",
-            (_, Some(&"")) => "paths do not end with a slash",
-            _ => "paths do not contain an empty segment or the segment \".\"",
+            (Some(&""), _) => "paths must not begin with a slash",
+            (_, Some(&"")) => "paths must not end with a slash",
+            _ => "paths must not contain an empty segment or the segment \".\"",
         };
         return Some(format!("{problem}; use {}", named.join("/")));
     }
@@ -293,9 +293,9 @@ mod tests {
     #[test]
     fn patterns_that_can_never_match_are_found() {
         for (pattern, dialect, said) in [
-            ("apps/*/", PatternSyntax::Shell, Some("paths do not end with a slash; use apps/*")),
+            ("apps/*/", PatternSyntax::Shell, Some("paths must not end with a slash; use apps/*")),
             ("apps//*/", PatternSyntax::Shell, Some("use apps/*")),
-            ("/apps/*", PatternSyntax::Shell, Some("paths do not begin with a slash; use apps/*")),
+            ("/apps/*", PatternSyntax::Shell, Some("paths must not begin with a slash; use apps/*")),
             (".//apps", PatternSyntax::Shell, Some("use apps")),
             ("/", PatternSyntax::Shell, Some("use *")),
             ("", PatternSyntax::Shell, Some("use *")),
@@ -330,7 +330,7 @@ mod tests {
             assert!(is_right, "{pattern} {dialect:?}: {found:?}");
         }
         for (pattern, said) in [
-            ("apps/web/", Some("paths do not end with a slash; use apps/web")),
+            ("apps/web/", Some("paths must not end with a slash; use apps/web")),
             ("./", Some("the root of the repository cannot be selected; remove this exclusion")),
             (".github", None),
         ] {

@@ -137,7 +137,7 @@ fn describe_cause(tag: &str, parameters: &Value) -> Option<String> {
     let known = flatten(parameters.as_object()?);
     if known.contains_key(tag) {
         return Some(
-            "which comes from the value of a parameter and is kept, because parameter values are not rendered"
+            "which is kept because it comes from a parameter value (parameter values are not rendered)"
                 .to_owned(),
         );
     }
@@ -192,7 +192,7 @@ mod tests {
             ),
             (
                 source("path", json!("{{path}}")),
-                "spec.source.path contains {{path}}, which comes from the value of a parameter and is kept",
+                "spec.source.path contains {{path}}, which is kept because it comes from a parameter value",
             ),
         ] {
             let said = warnings(&spec);

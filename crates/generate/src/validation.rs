@@ -113,7 +113,7 @@ pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: 
     };
     let Some((shown, name)) = missing else { return String::new() };
     let hint = nearest_parameters(name, &flatten(known));
-    format!("; the name template uses the parameter {shown}, which is missing: {hint}")
+    format!("; the name template uses unknown parameter {shown}: {hint}")
 }
 
 /// Suggests a parameter with a similar name or, failing that, lists the known parameters.
@@ -157,12 +157,12 @@ mod tests {
         let flat = json!({"name": "a", "path.basename": "b"});
         let nested = json!({"name": "a", "path": {"basename": "b"}});
         for (template, of_go, said) in [
-            ("{{nam}}-x", false, "the parameter {{nam}}, which is missing: did you mean name?"),
-            ("{{ path.basname }}", false, "{{path.basname}}, which is missing: did you mean path.basename?"),
+            ("{{nam}}-x", false, "unknown parameter {{nam}}: did you mean name?"),
+            ("{{ path.basname }}", false, "{{path.basname}}: did you mean path.basename?"),
             ("{{ cluster }}", false, "available parameters: name, path.basename"),
-            ("{{ .path.basname }}", true, ".path.basname, which is missing: did you mean path.basename?"),
-            ("{{ .nmae | lower }}", true, ".nmae, which is missing: did you mean name?"),
-            ("{{ printf \"%s.x\" (.cluster) }}", true, ".cluster, which is missing: available parameters:"),
+            ("{{ .path.basname }}", true, ".path.basname: did you mean path.basename?"),
+            ("{{ .nmae | lower }}", true, ".nmae: did you mean name?"),
+            ("{{ printf \"%s.x\" (.cluster) }}", true, ".cluster: available parameters:"),
         ] {
             let parameters = if of_go { &nested } else { &flat };
             let found = missing_parameter_hint(template, parameters, of_go);

@@ -129,14 +129,14 @@ impl Executor<'_, '_> {
                 self.steps = left;
                 Ok(())
             }
-            None => self.fail(format!("the template takes more than {} steps", self.setting.limits.steps)),
+            None => self.fail(format!("the template needs more than {} steps", self.setting.limits.steps)),
         }
     }
 
     fn write(&mut self, text: &str) -> ExecResult<()> {
         if self.text.len().saturating_add(text.len()) > self.setting.limits.output_bytes {
             return self
-                .fail(format!("the template writes more than {} bytes", self.setting.limits.output_bytes));
+                .fail(format!("the template produces more than {} bytes", self.setting.limits.output_bytes));
         }
         self.text.push_str(text);
         Ok(())

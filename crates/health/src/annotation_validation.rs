@@ -24,7 +24,7 @@ pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
     let Some(rule) = Expressions::from_annotations(object) else { return found };
     if let Some(reason) = rule.error_reason() {
         let problem = format!(
-            "invalid health expressions in the annotations, so the object's health is Unknown and the wave does not complete: {reason}"
+            "the health expressions in the annotations are invalid; the object's health will be Unknown and the wave cannot complete: {reason}"
         );
         found.push(("invalid-health-expression", problem));
     }

@@ -82,7 +82,7 @@ fn rollout_without_phase(node: Node<'_>, conditions: &[Condition<'_>]) -> Verdic
     } else if node.has("spec.strategy.canary")? {
         if total > updated {
             return progressing(format!(
-                "Waiting for rollout: {} old replicas to be terminated",
+                "Waiting for rollout: {} old replicas pending termination",
                 total.saturating_sub(updated)
             ));
         }

@@ -54,7 +54,7 @@ pub(crate) fn cron_job(object: &Object) -> Verdict {
     }
     match (scheduled, succeeded) {
         (None, _) => healthy("CronJob has not been scheduled yet"),
-        (Some(_), None) => healthy("CronJob has been scheduled and has not succeeded yet"),
+        (Some(_), None) => healthy("CronJob has been scheduled but has not succeeded yet"),
         (Some(scheduled), Some(succeeded)) if succeeded < scheduled => {
             degraded(format!("Run of {scheduled} did not succeed; the last success was at {succeeded}"))
         }

@@ -102,15 +102,15 @@ mod tests {
     #[test]
     fn errors_name_the_problem_of_a_row() {
         for (text, reason) in [
-            ("a.b/C | Healthy", "line 1: no documentation is cited; add its URL on a line before"),
+            ("a.b/C | Healthy", "line 1: no documentation is cited; add its URL on a preceding line"),
             ("https://a\nC | Healthy", "line 2: \"C\" is not <group>/<Kind>"),
             ("https://a\na.b/C", "line 2: there is no clause"),
-            ("https://a\na.b/C now | Healthy", "line 2: \"now\" is neither gen nor once"),
+            ("https://a\na.b/C now | Healthy", "line 2: expected gen or once, found \"now\""),
             ("https://a\na.b/C | Fine", "line 2: \"Fine\" is not a status"),
-            ("https://a\na.b/C | Healthy Ready=Yes", "line 2: \"Yes\" is not the status of a condition"),
+            ("https://a\na.b/C | Healthy Ready=Yes", "line 2: \"Yes\" is not a valid condition status"),
             (
                 "https://a\na.b/C | Healthy phase",
-                "line 2: \"phase\" is not a field; use .field for status.field, or spec.field",
+                "line 2: \"phase\" is not a field; use spec.field, or .field for status.field",
             ),
             ("https://a\na.b/C | Healthy \"open", "line 2: the text is unterminated"),
         ] {

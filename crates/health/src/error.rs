@@ -84,7 +84,9 @@ pub enum HealthError {
         limit: usize,
     },
     /// A health script returned an invalid result.
-    #[error("health script {script} must return a table with the strings status and message, found {found}")]
+    #[error(
+        "health script {script} must return a table with the string fields status and message, found {found}"
+    )]
     ScriptResult {
         /// Origin of the script.
         script: String,
@@ -92,7 +94,9 @@ pub enum HealthError {
         found: String,
     },
     /// A health script returned nothing or an empty table, so there is no health.
-    #[error("health script {script} returned no status; return a table with the strings status and message")]
+    #[error(
+        "health script {script} returned no status; return a table with the string fields status and message"
+    )]
     NoStatus {
         /// Origin of the script.
         script: String,

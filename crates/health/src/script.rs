@@ -26,7 +26,7 @@ pub struct Script {
 pub enum ScriptError {
     /// The path does not specify a kind.
     #[error(
-        "{name}: the path does not contain a kind; use <group>/<Kind>/health.lua, or <Kind>/health.lua for kinds without a group, with _ as a wildcard"
+        "{name}: the path does not contain a kind; use <group>/<Kind>/health.lua, or <Kind>/health.lua for kinds without a group (_ is a wildcard)"
     )]
     Path {
         /// Origin of the script.

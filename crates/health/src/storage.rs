@@ -42,5 +42,5 @@ pub fn binds_with_consumer(class: &Object) -> bool {
 /// Returns the health of a claim that waits for its first consumer. It counts as Healthy, since a wave could
 /// otherwise wait for a Pod in a later wave.
 pub fn waits_for_consumer() -> Health {
-    Health::new(HealthStatus::Healthy, "Waiting for the first Pod that uses the claim")
+    Health::new(HealthStatus::Healthy, "Waiting for a Pod to use the claim")
 }

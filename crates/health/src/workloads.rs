@@ -31,7 +31,7 @@ pub(crate) fn deployment(object: &Object) -> Verdict {
             progressing(format!("Waiting for rollout: {updated} of {wanted} replicas updated"))
         }
         _ if total > updated => progressing(format!(
-            "Waiting for rollout: {} old replicas to be terminated",
+            "Waiting for rollout: {} old replicas pending termination",
             total.saturating_sub(updated)
         )),
         _ if available < updated => {

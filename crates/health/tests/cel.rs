@@ -161,15 +161,18 @@ fn invalid_rules_are_reported_and_affect_only_their_kind() {
         (json!({}), "the `current` expression is missing"),
         (json!([1]), "the `current` expression is missing"),
         (json!({"current": 1}), "current is not a string"),
-        (json!({"current": ""}), "current: expected a value at the end, character 1"),
+        (json!({"current": ""}), "current: expected a value at the end of the expression (character 1)"),
         (json!({"current": "a ="}), "current: unexpected '=' at character 3"),
-        (json!({"current": "a &&"}), "current: expected a value at the end, character 5"),
-        (json!({"current": "(a"}), "current: expected \")\" at the end, character 3"),
+        (json!({"current": "a &&"}), "current: expected a value at the end of the expression (character 5)"),
+        (json!({"current": "(a"}), "current: expected \")\" at the end of the expression (character 3)"),
         (json!({"current": "a b"}), "current: unexpected text after the expression at character 3"),
         (json!({"current": "'a"}), "current: unterminated string at character 1"),
         (json!({"current": "a.1"}), "current: expected a name at character 3"),
         (json!({"current": "99999999999999999999"}), "current: invalid or too large number at character 1"),
-        (json!({"current": "true", "failed": "["}), "failed: expected a value at the end, character 2"),
+        (
+            json!({"current": "true", "failed": "["}),
+            "failed: expected a value at the end of the expression (character 2)",
+        ),
     ] {
         let rule = Expressions::load("example.org/Widget", "rules.yaml", source.clone());
         assert_eq!(rule.error().unwrap(), format!("rules.yaml: {reason}; fix the expression"), "{source}");

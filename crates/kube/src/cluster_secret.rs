@@ -109,11 +109,12 @@ fn fill_secret(declaration: &mut ClusterSecret, mut fields: BTreeMap<String, Str
         return Err("server is missing or is not an https:// URL".to_owned());
     }
     if namespaces.split(',').any(|namespace| !namespace.trim().is_empty()) {
-        return Err("the namespaces field limits the cluster to some namespaces, which is not supported yet"
-            .to_owned());
+        return Err(
+            "limiting a cluster to some namespaces with the namespaces field is not supported yet".to_owned()
+        );
     }
     if !matches!(wide.trim(), "" | "true") {
-        return Err("the clusterResources field excludes cluster-scoped objects, which is not supported yet"
+        return Err("excluding cluster-scoped objects with the clusterResources field is not supported yet"
             .to_owned());
     }
     if config.trim().is_empty() {
@@ -195,7 +196,8 @@ fn parse_config(
     };
     let ClusterConnection { token, username, key_data, .. } = declared;
     if [token, username, key_data].iter().any(|given| !given.is_empty()) {
-        return Err("config contains execProviderConfig and other credentials; remove one of them".to_owned());
+        return Err("config contains both execProviderConfig and other credentials; remove one or the other"
+            .to_owned());
     }
     Ok(Some(provider))
 }
@@ -441,11 +443,11 @@ mod tests {
             (json!({"server": "https://me:hunter2@a"}), "not an https:// URL"),
             (
                 json!({"server": "https://a", "namespaces": "web, shop"}),
-                "limits the cluster to some namespaces",
+                "limiting a cluster to some namespaces",
             ),
             (
                 json!({"server": "https://a", "clusterResources": "false"}),
-                "clusterResources field excludes cluster-scoped objects",
+                "excluding cluster-scoped objects with the clusterResources field",
             ),
             (json!({"server": "https://a", "config": 7}), "stringData.config is not a string"),
         ] {

@@ -82,7 +82,7 @@ pub enum ConnectError {
     },
     /// The caller specified groups to impersonate but no user (`--as-group` without `--as`). The API accepts
     /// groups only with a user.
-    #[error("groups can only be impersonated together with a user: set the user with --as")]
+    #[error("cannot impersonate groups without a user: set the user with --as")]
     GroupsWithoutUser,
     /// The configured proxy type isn't supported.
     #[error(

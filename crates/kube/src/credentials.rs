@@ -32,7 +32,7 @@ fn describe_auth_error(error: &AuthError) -> Option<String> {
             "the credential program in the kubeconfig did not print an ExecCredential; its output is hidden because it may contain a token"
                 .to_owned()
         }
-        AuthError::ParseTokenKey(_) => "cannot parse the token key of the kubeconfig".to_owned(),
+        AuthError::ParseTokenKey(_) => "cannot parse the token key in the kubeconfig".to_owned(),
         _ => return None,
     };
     Some(text)

@@ -94,11 +94,11 @@ pub(crate) enum PluginFailure {
     WrongVersion(String),
     #[error("returned neither a token nor a certificate with its key")]
     NoCredentials,
-    #[error("returned a token with characters that an HTTP header does not allow")]
+    #[error("returned a token with characters that are not allowed in an HTTP header")]
     InvalidToken,
     #[error("returned an invalid expirationTimestamp")]
     InvalidExpiry,
-    #[error("could not run because of an internal error in Tidegate, and will run again")]
+    #[error("could not be run because of an internal error in Tidegate; it will be retried")]
     Internal,
 }
 
@@ -352,7 +352,7 @@ mod tests {
             (script_that_prints("null"), "neither a token nor a certificate"),
             (script_that_prints("{\"token\": \"\"}"), "neither a token nor a certificate"),
             (script_that_prints("{\"clientKeyData\": \"hunter2\"}"), "neither a token nor a certificate"),
-            (script_that_prints("{\"token\": \"hunter2 \\u0007\"}"), "an HTTP header does not allow"),
+            (script_that_prints("{\"token\": \"hunter2 \\u0007\"}"), "not allowed in an HTTP header"),
             (
                 script_that_prints("{\"token\": \"hunter2\", \"expirationTimestamp\": \"soon\"}"),
                 "an invalid expirationTimestamp",

@@ -338,7 +338,7 @@ fn too_large_error(about: CallSubject<'_>, message: &str) -> ClusterError {
     let subject =
         about.gvk.map_or_else(|| "the request".to_owned(), |gvk| format!("{} {:?}", gvk.kind, about.name));
     let text = format!(
-        "{subject} is too large: the manifest has {}, and the cluster stores at most about 1.5 MB per object, \
+        "{subject} is too large: the manifest is {}, but the cluster stores at most about 1.5 MB per object, \
          including managed fields and annotations ({message})",
         format_megabytes(about.manifest_bytes)
     );

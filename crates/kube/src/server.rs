@@ -260,7 +260,7 @@ impl Server {
                 sent => return sent.map_err(|error| self.send_error(call, error)),
             }
         }
-        let text = format!("connections to {} close as soon as they open", self.url());
+        let text = format!("the server at {} closes connections as soon as they open", self.url());
         Err(ClusterError::new(ErrorKind::Unavailable, text))
     }
 
@@ -352,18 +352,18 @@ impl Server {
             format!("cannot reach the server at {}: {reason}", self.url())
         } else {
             let what = format!("{} {}", call.method, call.path);
-            format!("the connection to {} broke during {what}: {reason}", self.url())
+            format!("the connection to {} was lost during {what}: {reason}", self.url())
         };
         ClusterError::new(ErrorKind::Unavailable, text)
     }
 
     fn aborted_message(&self, call: &Call, reason: &str) -> String {
         let hint = if call.content_type == APPLY_PATCH {
-            "; if this happens every time, the server cannot apply this kind: set ServerSideApply=false"
+            "; if this keeps happening, the server cannot apply this kind: set ServerSideApply=false"
         } else {
             ""
         };
-        format!("{} failed in the middle of {} {}: {reason}{hint}", self.url(), call.method, call.path)
+        format!("{} aborted {} {}: {reason}{hint}", self.url(), call.method, call.path)
     }
 }
 

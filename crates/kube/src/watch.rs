@@ -104,7 +104,7 @@ impl Watch {
                 Err(ClusterError::new(ErrorKind::Server, text))
             }
             Err(LineError::Unfinished) => {
-                let text = format!("the server did not end the watch of {} at its timeout", self.gvk);
+                let text = format!("the server did not end the watch of {} when it timed out", self.gvk);
                 Err(ClusterError::new(ErrorKind::Server, text))
             }
             Err(LineError::Broken(error)) => {

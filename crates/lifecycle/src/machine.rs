@@ -238,7 +238,7 @@ pub enum Urgency {
 
 /// Error for an event that is illegal in the current state: the log is damaged, or a buggy program wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("event {event} cannot follow in state {state}; the operation's log is damaged")]
+#[error("event {event} is not valid in state {state}; the operation's log is damaged")]
 pub struct IllegalEvent {
     /// Name of the state, such as `Wave 2 Applying`.
     pub state: String,

@@ -13,14 +13,14 @@ pub struct ProjectPolicy {
     /// True if an automated sync started the operation, rather than a request.
     #[serde(default)]
     pub is_automated: bool,
-    /// Namespace of the Application. Empty for the control plane's namespace.
+    /// Namespace of the Application. If empty, the control plane's namespace.
     #[serde(default)]
     pub namespace: String,
     /// Repositories of the manifests, without credentials.
     pub repositories: Vec<String>,
     /// Cluster and namespace that the objects are deployed to.
     pub target: DeployTarget,
-    /// User that writes the objects. Empty for the user that runs the operation.
+    /// User that writes the objects. If empty, the user that runs the operation writes them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user: String,
 }

@@ -83,7 +83,7 @@ impl Default for Tracking {
 pub enum InvalidTracking {
     /// Invalid label key.
     #[error(
-        "invalid label key {key:?}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', optionally after a DNS name and '/', such as {INSTANCE_LABEL}"
+        "invalid label key {key:?}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', optionally prefixed with a DNS name and '/', such as {INSTANCE_LABEL}"
     )]
     Key {
         /// The invalid key.
@@ -91,7 +91,7 @@ pub enum InvalidTracking {
     },
     /// The application name is not a valid label value.
     #[error(
-        "application name {application:?} is not a valid value of label {key}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', with a letter or digit at both ends, or track by annotation"
+        "application name {application:?} is not a valid value for label {key}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', with a letter or digit at both ends, or track by annotation"
     )]
     Value {
         /// Name of the application. It is too long or has invalid characters.

@@ -133,7 +133,7 @@ impl BlobStore {
         let unpacked = lz4_flex::block::decompress_into(&packed, &mut content)
             .map_err(|error| damaged(error.to_string()))?;
         if unpacked != length {
-            return Err(damaged(format!("it has {unpacked} bytes, not {length}")));
+            return Err(damaged(format!("it decompresses to {unpacked} bytes instead of {length}")));
         }
         Ok(content)
     }
@@ -230,9 +230,10 @@ impl BlobStore {
         match files::read_limited(&self.path(digest), MAX_FILE_BYTES) {
             Ok(Some(file)) => Ok(file),
             Ok(None) => Err(LogError::BlobMissing { digest }),
-            Err(LogError::TooLarge { bytes, .. }) => {
-                Err(LogError::BlobDamaged { digest, reason: format!("its file has {bytes} bytes or more") })
-            }
+            Err(LogError::TooLarge { bytes, .. }) => Err(LogError::BlobDamaged {
+                digest,
+                reason: format!("its file is too large ({bytes} bytes or more)"),
+            }),
             Err(error) => Err(error),
         }
     }
@@ -277,7 +278,7 @@ fn unframe(file: &[u8]) -> Result<FramedBlob<'_>, &'static str> {
         Ok(length) if length <= MAX_BLOB_BYTES => {
             Ok(FramedBlob { length, key: Fingerprint(*key), nonce: *nonce, sealed })
         }
-        _ => Err("its stated size exceeds the maximum"),
+        _ => Err("the size in its header exceeds the maximum"),
     }
 }
 

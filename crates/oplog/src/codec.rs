@@ -132,7 +132,7 @@ fn encode<R: LogRecord>(what: &'static str, record: &R) -> Result<Record, LogErr
     let (kind, highest) = (record.kind(), R::HIGHEST_KIND);
     // Any other kind would be unreadable later.
     if kind == 0 || kind > highest {
-        let reason = format!("its kind {kind} is outside the range of its type, 1 to {highest}");
+        let reason = format!("unknown record kind {kind}; expected 1 to {highest}");
         return Err(LogError::Encoding { what, reason });
     }
     Ok(Record { kind, content: frame::encode_content(what, record)? })

@@ -30,7 +30,7 @@ pub enum LogError {
 
     /// The state directory was moved, removed or replaced after it was opened.
     #[error(
-        "state directory {} was moved, removed or replaced while this process used it, so nothing more is written there; put the directory back, or specify its new path, and resume", path.display()
+        "state directory {} was moved, removed or replaced while this process was using it, so the process stopped writing to it; put the directory back or specify its new path, then resume", path.display()
     )]
     Moved {
         /// Path under which the state directory was opened.
@@ -75,8 +75,8 @@ pub enum LogError {
 
     /// This process has reached its file size limit.
     #[error(
-        "cannot {action} {}: the file size limit of this process is reached ({source}); raise it (`ulimit \
-         -f`) and start again (no acknowledged data was lost)",
+        "cannot {action} {}: the file size limit of this process has been reached ({source}); raise the \
+         limit (`ulimit -f`) and start again (no acknowledged data was lost)",
         path.display()
     )]
     FileSizeLimit {
@@ -98,7 +98,7 @@ pub enum LogError {
     },
 
     /// The file system is mounted read-only.
-    #[error("cannot {action} {}: its file system is read-only; remount it writable or choose another state directory", path.display())]
+    #[error("cannot {action} {}: its file system is read-only; remount it read-write or choose another state directory", path.display())]
     ReadOnly {
         /// File or folder.
         path: PathBuf,
@@ -134,7 +134,7 @@ pub enum LogError {
 
     /// The embedded database failed.
     #[error(
-        "the log's database cannot {action}: {reason}; restart to recover: the restart quarantines and reports damaged data"
+        "the log's database cannot {action}: {reason}; restart to recover (damaged data is quarantined and reported)"
     )]
     Sled {
         /// Verb for the failed action: `flush`, `read` …
@@ -164,8 +164,7 @@ pub enum LogError {
     /// The supplied key differs from the key in use.
     #[error(
         "the data in {} is encrypted with the key {wanted}, but the configured key is {found}; provide the \
-         right key (TIDEGATE_LOG_KEY, or the file `key` in the state directory); no data is \
-         lost", path.display()
+         right key (in TIDEGATE_LOG_KEY or in the file `key` of the state directory); no data is lost", path.display()
     )]
     WrongKey {
         /// State directory or sealed file.
@@ -178,8 +177,8 @@ pub enum LogError {
 
     /// The key is missing although the data is encrypted with it.
     #[error(
-        "the key file {} is missing, and the data next to it is encrypted with its key, {wanted}; restore \
-         the file, set TIDEGATE_LOG_KEY, or choose another state directory", path.display()
+        "the key file {} is missing, but the data next to it is encrypted with the key {wanted} from that file; \
+         restore the file, set TIDEGATE_LOG_KEY, or choose another state directory", path.display()
     )]
     KeyMissing {
         /// Expected path of the key: the file `key` in the state directory.
@@ -209,7 +208,7 @@ pub enum LogError {
 
     /// No consistent copy could be made.
     #[error(
-        "{} changes too fast for a consistent copy; try again in a moment, or run as the user who owns the process that writes it", path.display()
+        "{} is changing too fast to make a consistent copy; try again in a moment, or run as the user who owns the process that writes to it", path.display()
     )]
     NoConsistentCopy {
         /// Folder that could not be copied.
@@ -217,7 +216,7 @@ pub enum LogError {
     },
 
     /// Other users can read the key.
-    #[error("other users can access the key in {} (its mode is {mode:o}); restrict it to its owner: chmod 600", path.display())]
+    #[error("other users can access the key in {} (mode {mode:o}); restrict access to the owner with `chmod 600`", path.display())]
     KeyExposed {
         /// The file `key` in the state directory.
         path: PathBuf,
@@ -236,8 +235,8 @@ pub enum LogError {
 
     /// The log has a newer layout than this program supports.
     #[error(
-        "the log in {} was written by a newer version of Tidegate (its layout is {found}, and this version \
-         supports up to {known}); use that version or later, or choose another state directory; nothing was \
+        "the log in {} was written by a newer version of Tidegate (layout {found}; this version supports \
+         layouts up to {known}); use that version or later, or choose another state directory; nothing was \
          changed", path.display()
     )]
     NewerLayout {
@@ -284,7 +283,7 @@ pub enum LogError {
     },
 
     /// A record could not be encoded, or would not decode to the same value.
-    #[error("{what} cannot be encoded: {reason}; this is a bug; please report it")]
+    #[error("{what} cannot be encoded: {reason}; please report this bug")]
     Encoding {
         /// Type of the record, such as `snapshot`.
         what: &'static str,
@@ -308,8 +307,8 @@ pub enum LogError {
 
     /// A process with an expired epoch tried to append events. Nothing was written.
     #[error(
-        "{stream} was taken over by {by} with epoch {epoch}, so this process, with epoch {offered}, can no \
-         longer write to it; leave the stream to that process"
+        "{stream} was taken over by {by} (epoch {epoch}), so this process (epoch {offered}) can no longer \
+         write to it; let the other process continue"
     )]
     Fenced {
         /// Stream now owned by the other process.
@@ -348,9 +347,9 @@ pub enum LogError {
 
     /// A compaction removed the requested events after the stream had finished.
     #[error(
-        "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate \
-         serve` keep the events of each application's newest finished operations: set a higher --history \
-         (default 10) to keep more"
+        "the events of {stream} were compacted and only its summary is left; to keep the events of more \
+         finished operations of each application, set a higher --history (default 10) for `tidegate sync` \
+         and `tidegate serve`"
     )]
     Compacted {
         /// Stream with the requested events.

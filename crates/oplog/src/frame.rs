@@ -92,7 +92,7 @@ pub(crate) struct Address {
 /// Invalid record bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("{0} bytes are too short for a record")]
+    #[error("too short for a record: {0} bytes")]
     TooShort(usize),
     #[error("the record has no header")]
     NotARecord,
@@ -100,12 +100,12 @@ pub(crate) enum FrameError {
     NewerFormat(u8),
     #[error("the checksum does not match")]
     Checksum,
-    #[error("the stated length is {stated} bytes, but the record has {found}")]
+    #[error("the header states a length of {stated} bytes, but the record has {found}")]
     Length { stated: usize, found: usize },
     #[error("unknown family {0}: written by a newer version")]
     NewerFamily(u8),
     #[error(
-        "the record is in the wrong place: it is {} {} of stream {}",
+        "the record is stored under the wrong key: it is {} {} of stream {}",
         found.family.name(),
         found.number,
         found.stream
@@ -113,7 +113,7 @@ pub(crate) enum FrameError {
     LengthMismatch { found: Address },
     #[error("unknown flags {0:#04x}: written by a newer version")]
     UnknownFlags(u8),
-    #[error("unknown kind {kind} (highest known is {highest}): written by a newer version")]
+    #[error("unknown kind {kind} (highest known kind: {highest}): written by a newer version")]
     NewerKind { kind: u16, highest: u16 },
     #[error("the record is marked as kind {marked} but contains kind {held}")]
     KindMismatch { marked: u16, held: u16 },

@@ -78,11 +78,11 @@ impl LogKey {
         let decoded = [STANDARD, URL_SAFE]
             .iter()
             .find_map(|alphabet| GeneralPurpose::new(alphabet, lenient).decode(text).ok());
-        let wanted = "use 64 hexadecimal digits or the base64 of 32 bytes";
+        let wanted = "use 64 hexadecimal digits or 32 bytes encoded as base64";
         match decoded.map(<[u8; 32]>::try_from) {
             Some(Ok(bytes)) => Ok(Self::new(&bytes)),
-            Some(Err(bytes)) => Err(format!("it is the base64 of {} bytes; {wanted}", bytes.len())),
-            None => Err(format!("its {} characters are not a valid key; {wanted}", text.chars().count())),
+            Some(Err(bytes)) => Err(format!("it decodes to {} bytes; {wanted}", bytes.len())),
+            None => Err(format!("its {} characters do not form a valid key; {wanted}", text.chars().count())),
         }
     }
 

@@ -219,7 +219,7 @@ impl SledLog {
         let result = write();
         match &result {
             Ok(_) => self.is_poisoned.store(false, Ordering::SeqCst),
-            Err(error) => tracing::error!(%error, "the log accepts no more writes until it is opened again"),
+            Err(error) => tracing::error!(%error, "the log does not accept writes until it is reopened"),
         }
         result
     }

@@ -82,7 +82,7 @@ pub(crate) fn review_retained(drafts: &[TaskDraft], findings: &mut Findings) {
         };
         if let Some(kept) = drafts.iter().find(stays) {
             let message = format!(
-                "the namespace is deleted with the application, including objects that should be kept, such as {}; to keep these objects, set the sync option Delete=false on the namespace too",
+                "the namespace will be deleted with the application, including objects that should be kept, such as {}; to keep them, set the sync option Delete=false on the namespace too",
                 kept.task.key()
             );
             findings.warn("kept-object-in-deleted-namespace", &namespace.subject, message);
@@ -97,7 +97,7 @@ fn decide_deletion(request: &SyncRequest, live: &Object, cascade: Cascade) -> De
     let asks = sync_options::delete_option(live, &request.options) == DeleteOption::Confirm
         || sync_options::prune_option(live, &request.options) == sync_options::PruneOption::Confirm;
     if asks && !request.options.prune_confirmed {
-        (Action::Prune, true, "deleted with the application; waits for confirmation")
+        (Action::Prune, true, "deleted with the application; waiting for confirmation")
     } else if live.is_deleting() {
         (Action::Prune, false, "deleted with the application; already being deleted")
     } else {
@@ -114,7 +114,7 @@ pub(crate) fn retention_reason(
     if !cascade.deletes_objects() {
         Some("ignored (objects are kept)")
     } else if is_own_application(request, &live.key()) {
-        Some("ignored (it is the application itself)")
+        Some("ignored (the application itself)")
     } else if is_crd(live.group(), live.kind()) {
         Some("ignored (definitions are kept)")
     } else if sync_options::delete_option(live, &request.options) == DeleteOption::Denied {
@@ -157,7 +157,7 @@ mod tests {
         const CONFIG: (&str, &str) = ("v1", "ConfigMap");
         let sync = |value: &str| json!({"argocd.argoproj.io/sync-options": value});
         let (goes, asks) =
-            ("deleted with the application", "deleted with the application; waits for confirmation");
+            ("deleted with the application", "deleted with the application; waiting for confirmation");
         #[rustfmt::skip]
         let table = [
             (CONFIG, json!({}), &[][..], goes),

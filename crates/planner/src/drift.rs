@@ -19,7 +19,7 @@ use crate::text::escape;
 pub struct StoredObservation {
     /// Task for the object.
     pub task: TaskId,
-    /// Compared part of the object, without Secret values.
+    /// The part of the object that is compared, without Secret values.
     pub object: Value,
 }
 

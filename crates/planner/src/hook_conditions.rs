@@ -106,7 +106,7 @@ pub(crate) fn missing_inputs<'a>(
     let missing = named.filter(|one| !keys.iter().any(|key| one.matches(key)));
     missing.map(|one| {
         format!(
-            "the {} annotation refers to {}:{}:{}/{}, which is not in the manifests, so the hook always runs",
+            "the {} annotation refers to {}:{}:{}/{}, but that object is not in the manifests; the hook always runs",
             annotations::INPUTS,
             one.group,
             one.kind,

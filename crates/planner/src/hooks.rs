@@ -174,7 +174,7 @@ fn argo_role(argo: &str, helm: Option<&str>, remarks: &mut Vec<Remark>) -> SyncR
         remarks.push((
             "mixed-hook-annotations",
             format!(
-                "the {} annotation contains no hook type for a sync, so {} applies",
+                "the {} annotation contains no sync hook type, so {} applies",
                 annotations::HOOK,
                 annotations::HELM_HOOK
             ),

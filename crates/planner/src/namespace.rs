@@ -89,7 +89,7 @@ pub(crate) fn review_namespaces(
     for draft in drafts.iter().filter(pruned) {
         if let Some(inside) = stays_in(&draft.task.name) {
             let message = format!(
-                "the namespace would be pruned, but this operation applies objects in it, such as {}; the operation will fail before it writes anything: keep the namespace in the manifests, or move the objects to another namespace",
+                "the namespace would be pruned, but this operation applies objects in it, such as {}; the operation will fail before it writes anything; keep the namespace in the manifests, or move the objects to another namespace",
                 inside.task.key()
             );
             findings.warn("namespace-pruned", &draft.subject, message);
@@ -98,7 +98,7 @@ pub(crate) fn review_namespaces(
     for name in terminating {
         if let Some(inside) = goes_in(name) {
             let message = format!(
-                "the namespace is being deleted, but this operation applies objects in it, such as {}; the operation will fail: sync again when the deletion is complete, or use another namespace",
+                "the namespace is being deleted, but this operation applies objects in it, such as {}; the operation will fail; sync again once the deletion is complete, or use another namespace",
                 inside.task.key()
             );
             findings.warn(

@@ -60,7 +60,9 @@ fn review_reserved(object: &Object, remarks: &mut Vec<Remark>) {
         if RESERVED_ANNOTATIONS.contains(&name.as_str()) {
             remarks.push((
                 "reserved-annotation",
-                format!("the {name} annotation is reserved for Tidegate and is removed"),
+                format!(
+                    "the {name} annotation is reserved for Tidegate, so it was removed from the manifest"
+                ),
             ));
         }
     }

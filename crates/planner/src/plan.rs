@@ -132,7 +132,7 @@ fn review_request(request: &SyncRequest, findings: &mut Findings) {
     }
     if request.tracking.method.uses_annotation() && request.application.contains(':') {
         let message = format!(
-            "application name {:?} contains ':', so its objects cannot be tracked or pruned",
+            "application name {:?} contains ':', so the application's objects cannot be tracked or pruned",
             request.application
         );
         findings.warn("untrackable-application", &nowhere, message);

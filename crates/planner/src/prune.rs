@@ -49,7 +49,7 @@ fn decide_prune(request: &SyncRequest, live: &Object) -> Decision {
     } else if option == PruneOption::Denied {
         (Action::PruneSkipped, false, "ignored (no prune)")
     } else if option == PruneOption::Confirm && !request.options.prune_confirmed {
-        (Action::Prune, true, "no longer in the manifests; waits for confirmation")
+        (Action::Prune, true, "no longer in the manifests; waiting for confirmation")
     } else if live.is_deleting() {
         (Action::Prune, false, "no longer in the manifests; already being deleted")
     } else {
@@ -72,7 +72,7 @@ pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], finding
     if more > 0 {
         named.push(&rest);
     }
-    let whose = if count == 1 { "it is ignored, because it" } else { "they are ignored, because they" };
+    let whose = if count == 1 { "it is ignored because it" } else { "they are ignored because they" };
     let message = format!(
         "found outside the destinations of this operation: {}; {whose} may belong to another application named {:?}; adopt such objects with `tidegate sync --adopt`, or give the applications different names or installation IDs (`tidegate sync --installation-id`)",
         named.join(", "),

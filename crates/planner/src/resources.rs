@@ -113,12 +113,13 @@ impl Drafter<'_> {
                 (Action::Replace, "in the cluster; replaced as a whole".to_owned())
             }
             (Some(_), Some(path)) if only_out_of_sync => {
-                (Action::Apply, format!("out of sync at {}; manifest is applied", escape(&path)))
+                (Action::Apply, format!("out of sync at {}; manifest will be applied", escape(&path)))
             }
-            (Some(live), _) if live.is_deleting() => {
-                (Action::Apply, "being deleted; manifest is applied when the deletion is complete".to_owned())
-            }
-            (Some(_), _) => (Action::Apply, "in the cluster; manifest is applied".to_owned()),
+            (Some(live), _) if live.is_deleting() => (
+                Action::Apply,
+                "being deleted; manifest will be applied once the deletion is complete".to_owned(),
+            ),
+            (Some(_), _) => (Action::Apply, "in the cluster; manifest will be applied".to_owned()),
         };
         if action == Action::Apply && live.is_some_and(|live| role_bindings::changes_role(&manifest, live)) {
             self.findings.warn(
@@ -278,7 +279,7 @@ impl Drafter<'_> {
             is_crd(live.group(), live.kind()) && live.annotation(annotations::OPERATION_ID).is_some();
         if !was_hook && !self.request.tracking.is_owner(&self.request.application, live) {
             let message = format!(
-                "the cluster has a {} that does not belong to application {}, and hook {} would delete or overwrite it; rename the hook, or delete the object if it is not needed",
+                "{} exists in the cluster but does not belong to application {}, and hook {} would delete or overwrite it; rename the hook, or delete the object if it is no longer needed",
                 live.key(),
                 self.request.application,
                 wanted.finding_subject().object_text().unwrap_or_default(),
@@ -287,17 +288,17 @@ impl Drafter<'_> {
         } else if hook.has_delete_policy(DeletePolicy::BeforeHookCreation) {
             return (
                 Action::Create,
-                format!("{phase} hook; the object of an earlier operation is deleted first"),
+                format!("{phase} hook; the object from an earlier operation will be deleted first"),
             );
         } else if live.is_deleting() {
             return (
                 Action::Create,
-                format!("{phase} hook; the object of an earlier operation is being deleted"),
+                format!("{phase} hook; the object from an earlier operation is being deleted"),
             );
         } else {
             return self.action_for_kept_hook(wanted, phase, live);
         }
-        (Action::Apply, format!("{phase} hook; applied to the object of an earlier operation"))
+        (Action::Apply, format!("{phase} hook; applied to the object from an earlier operation"))
     }
 
     /// Returns the action for an object that an earlier operation kept because of the hook's deletion policy.
@@ -313,7 +314,8 @@ impl Drafter<'_> {
             Action::Apply
         };
         if forced && (action == Action::Replace || self.changes_immutable_field(&wanted.object, live)) {
-            let reason = format!("{phase} hook; the object of an earlier operation is deleted and recreated");
+            let reason =
+                format!("{phase} hook; the object from an earlier operation will be deleted and recreated");
             return (action, reason);
         }
         let unless = if forced {
@@ -322,10 +324,10 @@ impl Drafter<'_> {
             ""
         };
         let message = format!(
-            "its delete policy keeps the object of an earlier operation, so the earlier result of the hook is used{unless}; {REMEDY}"
+            "its delete policy keeps the object from an earlier operation, so the hook's earlier result is used{unless}; {REMEDY}"
         );
         self.findings.warn(HOOK_OBJECT_KEPT, &wanted.finding_subject(), message);
-        (action, format!("{phase} hook; applied to the object of an earlier operation"))
+        (action, format!("{phase} hook; applied to the object from an earlier operation"))
     }
 
     /// Returns true if the write would change a field that is immutable on every server: a Job's pod

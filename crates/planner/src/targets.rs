@@ -110,7 +110,8 @@ impl TargetSelector<'_> {
                 self.left_out.push(ExcludedManifest::new(&scoped.finding_subject(), reason));
                 hooks_left_out += usize::from(deletes && role.runs_as_hook());
                 if role == SyncRole::Skip {
-                    remarks.push(("skipped", format!("{reason}, so it is neither applied nor pruned")));
+                    remarks
+                        .push(("skipped", format!("{reason}, so the object is neither applied nor pruned")));
                 }
                 self.add_remarks(&scoped, remarks);
                 if matches!(role, SyncRole::Skip | SyncRole::OtherHook | SyncRole::UnknownHook) {
@@ -275,7 +276,7 @@ fn remove_server_fields(object: &mut Object, remarks: &mut Vec<Remark>) {
     if object.metadata_mut().remove("managedFields").is_some() {
         remarks.push((
             "server-fields",
-            "metadata.managedFields is set by the API server and is removed".to_owned(),
+            "metadata.managedFields is set by the API server, so it was removed from the manifest".to_owned(),
         ));
     }
     if RESERVED_ANNOTATIONS.iter().any(|annotation| object.annotation(annotation).is_some())

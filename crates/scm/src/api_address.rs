@@ -62,7 +62,7 @@ impl Base {
 pub(crate) fn encode_segment(what: &str, name: &str) -> Result<String, Problem> {
     match name {
         "" | "." | ".." => {
-            Err(Problem::new(format!("invalid {what} {name:?}: an empty name, `.` and `..` are not allowed")))
+            Err(Problem::new(format!("invalid {what} {name:?}: it must not be empty, `.` or `..`")))
         }
         name => Ok(percent_encode(name)),
     }

@@ -163,7 +163,7 @@ impl<'w> Conversation<'w> {
             ))
         })?);
         check_host(at, self.base.uri()).map_err(|problem| {
-            self.problem(format!("redirects to a blocked address: {}", problem.message))
+            self.problem(format!("redirected to a blocked address: {}", problem.message))
         })?;
         let answer = tokio::time::timeout(
             self.response_timeout,

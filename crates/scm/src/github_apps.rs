@@ -119,7 +119,9 @@ impl<'n> App<'n> {
                 });
             }
         }
-        Err(talk.problem(format!("has no installation of the GitHub App for {owner}; install the App there")))
+        Err(talk.problem(format!(
+            "has no installation of the GitHub App for {owner}; install the App for that owner"
+        )))
     }
 }
 

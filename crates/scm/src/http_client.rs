@@ -204,7 +204,7 @@ pub(crate) fn connection_error_text(error: &legacy::Error) -> String {
     }
     if cause.contains("certificate") {
         return format!(
-            "has a certificate that is not trusted: {cause}; add the CA with caRef, or in a file with SSL_CERT_FILE"
+            "has an untrusted certificate: {cause}; add its CA with caRef, or in a file specified by SSL_CERT_FILE"
         );
     }
     match error.is_connect() {

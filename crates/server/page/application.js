@@ -227,7 +227,7 @@ function renderHeader({ resource, summary, window, resources }, path, problems) 
     h("div.lead", null, operation ? [renderCollapsible(localizeRetryTime(operation.message)), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : summary.waitReason ? null : "This Application has never been synced."),
     operation?.finishedAt && !operation.id ? h("p.quiet", null, `The operation did not start, so it is not listed under Operations. Requested by ${operation.initiatedBy || "unknown"}, `, renderTime(operation.finishedAt)) : null,
     summary.deleting ? h("p.lead", null, "This Application is being deleted.") : null,
-    summary.waitReason ? h("p.lead", null, `This Application ${summary.waitReason}. `, link(paths.set(summary.namespace, summary.applicationSet), "See the ApplicationSet")) : null,
+    summary.waitReason ? h("p.lead", null, `This Application is ${summary.waitReason}. `, link(paths.set(summary.namespace, summary.applicationSet), "See the ApplicationSet")) : null,
     operation?.reason ? h("div.quiet", null, `Requested by ${operation.initiatedBy}: `, renderCollapsible(operation.reason)) : null,
     renderApplicationActions(summary, path, resources) ?? h("div"),
     conditions.length > 0 ? h("section.problem", null, h("h2", null, "Conditions"),

@@ -270,7 +270,7 @@ export class TimelineModel {
 
   onStoredPlanUsed(details, at) {
     const approvals = details.approvals.map(({ by, reason }) => `, approved by ${by}${reason ? ` (${reason})` : ""}`);
-    this.operation.addMark(at, `executes plan ${details.hash.slice(0, 12)}${approvals.join("")}`, "good");
+    this.operation.addMark(at, `executing plan ${details.hash.slice(0, 12)}${approvals.join("")}`, "good");
   }
 
   onOverridden(details, at, row) {

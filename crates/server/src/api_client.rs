@@ -178,7 +178,7 @@ impl ApiClient {
             }
             _ => {
                 return Err(ServiceError::refused(
-                    "this request is available only for a local process, not with --server",
+                    "this request is available only locally, not with --server",
                 ));
             }
         };

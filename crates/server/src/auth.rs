@@ -191,7 +191,7 @@ impl Authenticator {
                 None => {
                     "the service runs without tokens: users of this machine have read-only access".to_owned()
                 }
-                Some(oidc) => format!("the service accepts no tokens: sign in with {}", oidc.name()),
+                Some(oidc) => format!("the service does not accept tokens; sign in with {}", oidc.name()),
             }));
         };
         let is_secure = visit.own_page.clone()?;
@@ -225,7 +225,7 @@ impl Authenticator {
         is_secure: bool,
         now: Instant,
     ) -> Result<NewSession, Problem> {
-        let none = || Problem::new(Code::Internal, "the system provides no random numbers");
+        let none = || Problem::new(Code::Internal, "the system cannot provide random numbers");
         let (session, secret) = self.sessions.open(principal, lifetime, now).ok_or_else(none)?;
         let cookie = self.session_cookie(is_secure, &secret, session.remaining_lifetime(now).as_secs());
         Ok(NewSession { caller, session, cookie })
@@ -308,7 +308,8 @@ impl RequestOrigin {
 /// Checks that a request comes from Tidegate's own page, and returns true if the page was loaded over TLS.
 fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
     let foreign = |what: String| Problem {
-        next: "use the page of this service; a proxy in front of it must forward Host and Origin unchanged"
+        next: "use this service's page; a proxy in front of the service must forward Host and Origin \
+               unchanged"
             .to_owned(),
         ..Problem::new(Code::Forbidden, what)
     };

@@ -36,7 +36,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// A file's permissions give other users too much access.
-    #[error("{} has mode {mode:o}, which gives other users access: {why}; {advice}", path.display())]
+    #[error("{} is accessible to other users (mode {mode:o}): {why}; {advice}", path.display())]
     FilePermissions {
         /// Path of the file.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum ServerError {
         path: PathBuf,
     },
     /// No token can be generated.
-    #[error("cannot generate a token, because the system provides no random numbers; use --tokens FILE")]
+    #[error("cannot generate a token because the system cannot provide random numbers; use --tokens FILE")]
     TokenGeneration,
     /// The webhook secrets are invalid. The error doesn't quote them.
     #[error("{} cannot be used for webhooks: {why}", path.display())]

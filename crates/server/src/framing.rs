@@ -175,7 +175,7 @@ impl HeadParser {
     fn parse_length(&mut self, value: &[u8], is_cut: bool) {
         if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
             self.add_problem(Problem::bad_request(
-                "the Content-Length is not a number; send the number of bytes of the body",
+                "the Content-Length is not a number; send the length of the body in bytes",
             ));
             return;
         }
@@ -186,7 +186,7 @@ impl HeadParser {
         };
         if self.length.is_some_and(|other| other != length) {
             self.add_problem(Problem::bad_request(
-                "the request has several different Content-Length headers; send a single header",
+                "the request has conflicting Content-Length headers; send only one",
             ));
         }
         self.length = Some(length);

@@ -306,7 +306,7 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
     }
     if framing == Framing::Ambiguous {
         return Err(Problem::bad_request(
-            "the request has Content-Length and Transfer-Encoding; send only one of these headers",
+            "the request has both Content-Length and Transfer-Encoding; send only one of these headers",
         ));
     }
     // Check this even on routes that don't read the body, which may be a smuggled request.

@@ -45,7 +45,7 @@ pub(crate) fn describe_routes(routes: &[Route]) -> Value {
                 "token": {"type": "http", "scheme": "bearer"},
                 "signature": {
                     "type": "apiKey", "in": "header", "name": "X-Tidegate-Signature",
-                    "description": "`sha256=` and the HMAC-SHA-256 of X-Tidegate-Timestamp, a dot and the body, joined in this order. Events from Git providers are verified with the provider's signature or token.",
+                    "description": "`sha256=` followed by the HMAC-SHA-256 of X-Tidegate-Timestamp, a dot and the body, concatenated in this order. Events from Git providers are verified with the provider's signature or token.",
                 },
             },
         },

@@ -79,17 +79,17 @@ impl Code {
             Self::BadRequest => "correct the request; /openapi.json describes the API",
             Self::Unauthorized => "send `Authorization: Bearer TOKEN` with a token from the --tokens file",
             Self::Forbidden => "use a token, or sign in as a user, with the required role",
-            Self::NotFound => "check the name against the list; /openapi.json contains the paths",
+            Self::NotFound => "check the name against the list; /openapi.json lists the paths",
             Self::MethodNotAllowed => "use a method from the Allow header",
             Self::TooSlow => "send the body without delay",
             Self::Refused => "resolve the conflict, or wait until it is resolved, then retry",
-            Self::Gone => "read the resource itself, which contains the data that is still stored",
+            Self::Gone => "read the resource itself to see the data that was kept",
             Self::TooLarge => "send a smaller request",
             Self::NotJson => "send JSON, with `Content-Type: application/json`",
-            Self::TooOften => "retry after the time in Retry-After",
+            Self::TooOften => "retry after the delay in the Retry-After header",
             Self::NotReady => "retry in a moment; /readyz shows the reason",
             Self::NoAnswer => "check whether the request was carried out, then retry",
-            Self::Internal => "see the log of the process, then retry",
+            Self::Internal => "check the server log for the cause, then retry",
         }
     }
 }
@@ -145,7 +145,7 @@ impl Problem {
 }
 
 /// Advice for a caller who may not approve.
-const APPROVERS_ADVICE: &str = "ask one of the approvers in the message; a role is not enough";
+const APPROVERS_ADVICE: &str = "ask one of the approvers named in the message; a role alone is not enough";
 
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {

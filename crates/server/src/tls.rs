@@ -93,9 +93,8 @@ fn load_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServerError> {
         .with_safe_default_protocol_versions()
         .map(|builder| builder.with_no_client_auth())
         .and_then(|builder| builder.with_single_cert(chain, key));
-    let mut config = config.map_err(|error| {
-        wrong(key_path, format!("{error}; the key and the first certificate must belong together"))
-    })?;
+    let mut config = config
+        .map_err(|error| wrong(key_path, format!("{error}; the key must match the first certificate")))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

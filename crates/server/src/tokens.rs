@@ -224,8 +224,8 @@ fn read_tokens(path: &Path) -> Result<(Vec<TokenEntry>, FileVersion), ServerErro
     let text = fs::read_to_string(path).map_err(wrong)?;
     let (known, is_clear) = parse(path, &text)?;
     if is_clear && mode & ALL_READ != 0 {
-        let advice = "run chmod o-r, or store the SHA-256 of the tokens: sha256:HEX";
-        return Err(exposed("it contains tokens in clear text that every user can read", advice));
+        let advice = "run chmod o-r, or replace each token with its SHA-256 hash (sha256:HEX)";
+        return Err(exposed("it contains plaintext tokens, which every user can read", advice));
     }
     if known.is_empty() {
         return Err(ServerError::EmptyTokenFile { path: path.to_owned() });
@@ -252,16 +252,18 @@ fn parse(path: &Path, text: &str) -> Result<(Vec<TokenEntry>, bool), ServerError
             _ => return Err(wrong("unknown role")),
         };
         if name.len() > NAME_MAX || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@".contains(c)) {
-            return Err(wrong("invalid or too long name: use letters, digits and -_.@"));
+            return Err(wrong("invalid or overlong name: use letters, digits and -_.@"));
         }
         if RESERVED_NAMES.contains(&name) {
-            return Err(wrong("reserved name: records and lists of approvers use this name"));
+            return Err(wrong(
+                "reserved name: this name has a special meaning in records and approver lists",
+            ));
         }
         let digest = match token.split_once(':') {
             Some(("sha256", hex)) => {
-                let Digest(digest) = hex
-                    .parse()
-                    .map_err(|_| wrong("invalid hash: sha256: must be followed by 64 hexadecimal digits"))?;
+                let Digest(digest) = hex.parse().map_err(|_| {
+                    wrong("invalid hash: `sha256:` must be followed by 64 hexadecimal digits")
+                })?;
                 digest
             }
             _ if token.len() < TOKEN_MIN => return Err(wrong("the token is too short")),
@@ -322,7 +324,7 @@ mod tests {
         for (text, part) in [
             (format!("ann operator {TOKEN}\nben operator\n"), "line 2: expected three words"),
             (format!("ann admin {TOKEN}"), "line 1: unknown role"),
-            (format!("a/b operator {TOKEN}"), "line 1: invalid or too long name"),
+            (format!("a/b operator {TOKEN}"), "line 1: invalid or overlong name"),
             ("ann operator short".to_owned(), "line 1: the token is too short"),
             (format!("others operator {TOKEN}"), "line 1: reserved name"),
             (format!("ann operator {TOKEN}\nautomated read-only {TOKEN}x"), "line 2: reserved name"),

@@ -119,7 +119,7 @@ impl ExportTask {
                     self.progress.record_event(&event);
                     passed = passed.saturating_add(1);
                 }
-                Some(Err(missed)) => tracing::warn!(%missed, "some events were missed and not traced"),
+                Some(Err(missed)) => tracing::warn!(%missed, "missed some events; the traces are incomplete"),
                 None => return,
             }
             if ended.len() >= BATCH_MAX {

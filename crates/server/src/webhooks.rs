@@ -104,7 +104,7 @@ impl Webhooks {
             return Err(Problem { next, ..Problem::new(Code::Unauthorized, "webhooks are not configured") });
         };
         let secrets = Secrets::read(path).map_err(|error| {
-            tracing::warn!(%error, "cannot read the webhook secrets; events are rejected");
+            tracing::warn!(%error, "cannot read the webhook secrets; rejecting the event");
             Problem::new(Code::Internal, "cannot read the webhook secrets")
         })?;
         let proof = Proof::from_headers(provider, headers, &secrets)?;

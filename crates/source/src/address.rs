@@ -248,7 +248,7 @@ pub(crate) fn parse_location(
     let Authority { user, host, port } = Authority::split(authority);
     if user.is_some_and(|user| user.contains(':')) {
         return Err(wrong(
-            "the URL contains a password, which would not stay secret; put the password into a Secret labeled argocd.argoproj.io/secret-type: repository",
+            "the URL contains a password, which would not stay secret; move the password to a Secret labeled argocd.argoproj.io/secret-type: repository",
         ));
     }
     let port = port.filter(|port| !port.is_empty());

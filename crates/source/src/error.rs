@@ -10,7 +10,7 @@ pub enum SourceError {
     /// A `repoURL` of an unsupported type.
     #[error(
         "repoURL {url:?}: {what} is not supported yet; use https://, ssh://, git@host:path, or a local \
-         repository: an absolute path, a path that starts with ./ or ../, or file:///path"
+         repository (an absolute path, a path starting with ./ or ../, or file:///path)"
     )]
     Address {
         /// Redacted `repoURL`.
@@ -66,7 +66,7 @@ pub enum SourceError {
     },
     /// A revision that doesn't exist.
     #[error(
-        "repository {repository} has no branch, tag or commit {revision:?}, and no tag satisfies this revision as a version constraint"
+        "repository {repository} has no branch, tag or commit {revision:?}, and no tag satisfies it as a version constraint"
     )]
     NoRevision {
         /// Redacted repository address.
@@ -76,8 +76,8 @@ pub enum SourceError {
     },
     /// A revision that looks like an abbreviated commit, which servers can't resolve.
     #[error(
-        "repository {repository} has no branch or tag {revision:?}, and this prefix does not identify exactly \
-         one commit of a branch or tag; use all 40 digits of the commit"
+        "repository {repository} has no branch or tag {revision:?}, and as an abbreviated commit ID, it does \
+         not match exactly one commit of a branch or tag; use the full 40-digit ID"
     )]
     NoShortCommit {
         /// Redacted repository address.
@@ -134,7 +134,7 @@ pub enum SourceError {
         reason: String,
     },
     /// A source configured for two different tools.
-    #[error("source.{} and source.{} are both set, but only one of them can render the manifests; remove the other", one.to_lowercase(), other.to_lowercase())]
+    #[error("source.{} and source.{} are both set, but only one of them can render the manifests; remove one of them", one.to_lowercase(), other.to_lowercase())]
     SeveralKinds {
         /// The first tool, such as `Helm` or `Kustomize`.
         one: &'static str,
@@ -169,8 +169,8 @@ pub enum SourceError {
     },
     /// A working folder that couldn't be prepared.
     #[error(
-        "cannot write {}: {reason}; check that the disk that contains the state directory is not full, and \
-         that no other process is modifying the directory",
+        "cannot write {}: {reason}; check that the disk with the state directory is not full and that no \
+         other process is modifying the directory",
         path.display()
     )]
     Workshop {
@@ -180,10 +180,7 @@ pub enum SourceError {
         reason: String,
     },
     /// A file in the repository with a name that is unsafe to pass to a program.
-    #[error(
-        "{path} has a name that is not safe as an argument of Helm or Kustomize; rename the file in the \
-         repository"
-    )]
+    #[error("the name of {path} is not safe to pass to Helm or Kustomize; rename the file in the repository")]
     Name {
         /// Path in the repository, with nonprintable characters escaped.
         path: String,
@@ -254,7 +251,8 @@ pub enum SourceError {
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// The `targetRevision`: a version or a constraint. If empty, the constraint that allows any version.
+        /// Version or version constraint from `targetRevision`. If that is empty, `*`, which allows any
+        /// version.
         version: String,
     },
     /// A chart source configured for a tool other than Helm.
@@ -335,7 +333,7 @@ pub enum SourceError {
     },
     /// A values file that refers to a nonexistent source.
     #[error(
-        "values file {file:?} refers to a source with ref {name:?}, which does not exist{}",
+        "values file {file:?} refers to ref {name:?}, but no source has this ref{}",
         if known.is_empty() { String::new() } else { format!("; known refs: {known}") }
     )]
     NoReference {

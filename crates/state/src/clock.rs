@@ -76,7 +76,7 @@ pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) 
         StoredMark::Missing => return Ok(()),
         StoredMark::Invalid => {
             notices.warn(&format!(
-                "{} is damaged; the next operation rewrites it. Clock changes since the last operation cannot be detected",
+                "{} is damaged and will be rewritten by the next operation; clock changes since the last operation cannot be detected",
                 path.display()
             ));
             return Ok(());
@@ -97,8 +97,8 @@ pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) 
     };
     SystemClock::set(time);
     notices.warn(&format!(
-        "the clock of this machine is {} {which} the clock that the unfinished operations in {} have used; \
-         until these operations end, deadlines use elapsed time and timestamps follow that clock",
+        "this machine's clock is {} {which} the clock of the unfinished operations in {}; until these operations \
+         end, deadlines use elapsed time and timestamps follow their clock",
         format_duration(Duration::from_secs(by.as_secs())),
         state_dir.path().display()
     ));

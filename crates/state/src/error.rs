@@ -23,8 +23,8 @@ pub enum ServiceError {
     },
     /// The connection now leads to a different cluster than the operation's.
     #[error(
-        "operation {operation} was started on the {recorded}, but the current cluster is the {found}; an operation can resume only where \
-         it was started: select its cluster with --context or --kubeconfig"
+        "operation {operation} was started on the {recorded}, but the current cluster is the {found}; an operation can resume only on the \
+         cluster where it was started; select that cluster with --context or --kubeconfig"
     )]
     DifferentCluster {
         /// ID of the operation.
@@ -36,10 +36,10 @@ pub enum ServiceError {
     },
     /// A different cluster has replaced the operation's cluster.
     #[error(
-        "operation {operation} was started on a different cluster than the cluster that is now at \
-         {recorded}: the URL is the same, but the UID of the kube-system namespace differs; select the old \
-         cluster with --context or --kubeconfig, or, if that cluster no longer exists, terminate the \
-         operation with `tidegate ops terminate {operation}` and sync again"
+        "operation {operation} was started on a different cluster than the one now at {recorded}: the URL is \
+         the same, but the UID of the kube-system namespace differs; select the original cluster with \
+         --context or --kubeconfig; if that cluster no longer exists, terminate the operation with \
+         `tidegate ops terminate {operation}` and sync again"
     )]
     ClusterReplaced {
         /// ID of the operation.
@@ -85,8 +85,8 @@ pub enum ServiceError {
     },
     /// No rollout or deletion matches the ID, ID prefix or ApplicationSet name.
     #[error(
-        "rollout or deletion {text:?} not found; it may be too old. `tidegate appset runs` lists the stored \
-         rollouts and deletions"
+        "rollout or deletion {text:?} not found; it may be too old to be stored (`tidegate appset runs` \
+         lists the stored rollouts and deletions)"
     )]
     UnknownRun {
         /// Text that the user entered.
@@ -151,16 +151,14 @@ pub enum ServiceError {
         source: io::Error,
     },
     /// The process that owns the state directory sent an unusable response.
-    #[error(
-        "the process that uses this state directory {problem}; try again, or stop that process and resume"
-    )]
+    #[error("the process using this state directory {problem}; try again, or stop that process and resume")]
     Control {
         /// Description of the problem.
         problem: String,
     },
     /// The process that owns the state directory isn't responding.
     #[error(
-        "the process that uses {} does not respond: it hangs or was stopped by a signal; continue it (`kill -CONT`), or restart it",
+        "the process using {} is not responding: it is hanging or was stopped by a signal; continue it with `kill -CONT`, or restart it",
         state_dir.display()
     )]
     NoResponse {

@@ -37,7 +37,7 @@ pub fn remove_access_of_others(
         more => format!(" and {more} more in the state directory"),
     };
     notices.warn(&format!(
-        "other users could write to {} (its mode was {:o}){more}; now only the owner can",
+        "other users could write to {} (mode {:o}){more}; their access has been revoked",
         first.display(),
         mode & PERMISSION_BITS
     ));
@@ -80,7 +80,7 @@ impl PermissionFix {
             Err(source) if source.kind() == io::ErrorKind::NotFound => {}
             Err(source) if is_writable => {
                 return Err(ServiceError::refused(format!(
-                    "other users can write to {} (its mode is {:o}), and its mode cannot be changed: {source}; run as its owner: chmod go-rwx {}",
+                    "other users can write to {} (mode {:o}), and changing the mode failed: {source}; run `chmod go-rwx {}` as its owner",
                     path.display(),
                     mode & PERMISSION_BITS,
                     quote_path(path)

@@ -8,7 +8,7 @@ use tidegate_executor::GateDefinitions;
 use crate::error::ServiceError;
 use crate::files::read_text_file;
 
-/// Maximum size of the file in bytes; larger than any handwritten file.
+/// Maximum file size in bytes. No handwritten file should be this large.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Parses definitions from YAML. Reports all invalid definitions, not only the first.

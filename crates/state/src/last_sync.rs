@@ -74,7 +74,7 @@ pub fn find_in_log(
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(operation = %known.operation, %error, "failed to read an operation; using the operation before it");
+                tracing::warn!(operation = %known.operation, %error, "failed to read an operation; using the previous one");
             }
         }
     }

@@ -66,8 +66,8 @@ impl Leadership {
             Err(LeaseError::Refused(error)) => {
                 let advice = match error.kind {
                     ErrorKind::Forbidden => {
-                        "; grant access to it (deploy/ has the role): without the Lease, two services could \
-                         sync the same Application"
+                        "; grant access with the role in deploy/; without the Lease, two services could sync \
+                         the same Application"
                     }
                     ErrorKind::NamespaceMissing | ErrorKind::NotFound => {
                         "; create the namespace, or set the namespace of the control plane with `tidegate serve --control-namespace`"
@@ -91,11 +91,11 @@ impl Leadership {
         let reason = match self.lease.wait_until_lost().await {
             LeaseLoss::Taken(Some(holder)) => format!("{holder} has taken it"),
             LeaseLoss::Taken(None) => "another service held it in the meantime".to_owned(),
-            LeaseLoss::Internal => "its renewal failed with an internal error".to_owned(),
+            LeaseLoss::Internal => "the renewal failed with an internal error".to_owned(),
         };
         ServiceError::Cluster {
             message: format!(
-                "this service is no longer the leader: it lost the {} because {reason}; it stopped writing and exits. Unfinished operations \
+                "this service is no longer the leader: it lost the {} because {reason}; it has stopped writing and will exit. Unfinished operations \
                  continue with the next `tidegate serve` on this state directory",
                 self.location
             ),
@@ -113,7 +113,7 @@ fn describe_wait(wait: LeaseWait, is_standby: bool, place: &ClaimLocation) -> St
     match wait {
         LeaseWait::Holder(holder) if is_standby => format!("standby: {holder} is the leader ({place})"),
         LeaseWait::Holder(holder) => {
-            format!("waiting to see whether {holder} still renews the {place}")
+            format!("waiting to see whether {holder} is still renewing the {place}")
         }
         LeaseWait::Unavailable(reason) => format!("waiting for the API server: {reason}"),
     }
@@ -179,7 +179,7 @@ impl FolderHolder {
 
     fn describe(&self) -> String {
         let pid = self.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-        format!("another service{pid} manages the folder {}", self.folder.display())
+        format!("another service{pid} is managing the folder {}", self.folder.display())
     }
 }
 

@@ -197,8 +197,8 @@ pub fn not_an_operation_error(id: OperationId, kind: &str) -> ServiceError {
             format!("{run} of an ApplicationSet, not an operation; `tidegate appset show-run {id}` shows it")
         }
         None => format!(
-            "a {kind}, which this version of tidegate does not support; use the version that started it, or \
-             later"
+            "a {kind}, which this version of tidegate does not support; use the version that started it or \
+             a later one"
         ),
     };
     ServiceError::NotAnOperation { id, what, is_run: run.is_some() }

@@ -53,7 +53,7 @@ pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -
     // IDs sort in log order.
     if let Some(newest) = ran.next_back() {
         notices.warn(&format!(
-            "the simulated cluster is missing from {}, although operations ran on it, most recently {}: it starts empty, without their objects",
+            "the files of the simulated cluster are missing from {}, although operations have run on it (most recently {}); the cluster starts empty, without the objects of these operations",
             dir.display(),
             newest.operation
         ));

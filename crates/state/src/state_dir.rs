@@ -241,7 +241,7 @@ impl StateDir {
         let is_closed = (mode & STICKY_BIT == 0 && is_ours).then(close);
         if let Some(Ok(())) = is_closed {
             notices.warn(&format!(
-                "other users had access to the state directory {path} (its mode was {:o}); its mode is now {closed:o}",
+                "other users had access to the state directory {path} (mode {:o}); changed the mode to {closed:o}",
                 mode & MODE_BITS
             ));
             return Ok(());
@@ -255,11 +255,11 @@ impl StateDir {
                 // A process opens the folder several times but should warn only once.
                 FOREIGN_FOLDER_WARNING.call_once(|| {
                     let advice = match is_used {
-                        true => format!("run as its owner: chmod go-rwx {}", quote_path(&self.root)),
+                        true => format!("run `chmod go-rwx {}` as its owner", quote_path(&self.root)),
                         false => "use a folder that you own".to_owned(),
                     };
                     notices.warn(&format!(
-                        "the state directory {path} belongs to another user, and others have access to it (its mode is {:o}); {advice}",
+                        "the state directory {path} belongs to another user, and others have access to it (mode {:o}); {advice}",
                         mode & MODE_BITS
                     ));
                 });
@@ -267,8 +267,8 @@ impl StateDir {
             return Ok(());
         }
         Err(ServiceError::refused(format!(
-            "other users have access to {path} (its mode is {:o}), so it cannot be a state directory; use a \
-             new folder in it, which only you can access, or restrict access: chmod go-rwx {}",
+            "{path} cannot be a state directory because other users can access it (mode {:o}); use a new subfolder \
+             that only you can access, or restrict access with `chmod go-rwx {}`",
             mode & MODE_BITS,
             quote_path(&self.root)
         )))

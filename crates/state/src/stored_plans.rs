@@ -150,7 +150,7 @@ impl StoredPlans {
         Self::open_existing(state_dir)?.ok_or_else(|| {
             let dir = state_dir.path().display();
             ServiceError::refused(format!(
-                "cannot store plans in {dir}: no permission to read the key of the state directory; run as its owner, or set the key in \
+                "cannot store plans in {dir}: no permission to read the key of the state directory; run as the directory's owner, or set the key in \
                  TIDEGATE_LOG_KEY"
             ))
         })
@@ -217,7 +217,7 @@ impl StoredPlans {
             0 => Err(unknown_plan_error(
                 text,
                 format!(
-                    "no plan with this prefix is stored in {}; plans are stored for {} days, and at most the newest {PLANS_PER_APPLICATION_MAX} for each application",
+                    "no plan in {} has this prefix; plans are kept for {} days, up to the newest {PLANS_PER_APPLICATION_MAX} per application",
                     self.folder.display(),
                     AGE_MAX.as_secs() / 86_400
                 ),

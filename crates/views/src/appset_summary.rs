@@ -94,16 +94,16 @@ pub fn describe_awaited(
     };
     let step: u32 = of_it.step.parse().ok().filter(|_| progresses(of_it))?;
     let name = &set.metadata.name;
-    let waits = format!("waits for step {step} of {name}");
+    let waits = format!("waiting for step {step} of {name}");
     Some(match current {
         Some(current) if current.step == step => match current.reason {
             WaitReason::Approval | WaitReason::Gate | WaitReason::Soak | WaitReason::Paused => {
                 format!("{waits}: {}", current.reason)
             }
-            WaitReason::Manual => format!("waits in step {step} of {name} for a manual sync"),
-            _ => format!("waits for its turn in step {step} of {name}"),
+            WaitReason::Manual => format!("waiting for a manual sync in step {step} of {name}"),
+            _ => format!("waiting for its turn in step {step} of {name}"),
         },
-        Some(current) => format!("{waits}; step {} waits for: {}", current.step, current.reason),
+        Some(current) => format!("{waits}; step {} is waiting for: {}", current.step, current.reason),
         None => waits,
     })
 }
@@ -151,11 +151,11 @@ mod tests {
         let at = |step, reason| Some(StepWait { step, reason, since: Timestamp::default() });
         let two = |current| describe_awaited(&set, current, "two");
         for (current, expected) in [
-            (at(2, WaitReason::Approval), "waits for step 2 of shops: approval"),
-            (at(2, WaitReason::Sync), "waits for its turn in step 2 of shops"),
-            (at(2, WaitReason::Manual), "waits in step 2 of shops for a manual sync"),
-            (at(1, WaitReason::Health), "waits for step 2 of shops; step 1 waits for: health"),
-            (None, "waits for step 2 of shops"),
+            (at(2, WaitReason::Approval), "waiting for step 2 of shops: approval"),
+            (at(2, WaitReason::Sync), "waiting for its turn in step 2 of shops"),
+            (at(2, WaitReason::Manual), "waiting for a manual sync in step 2 of shops"),
+            (at(1, WaitReason::Health), "waiting for step 2 of shops; step 1 is waiting for: health"),
+            (None, "waiting for step 2 of shops"),
         ] {
             assert_eq!(two(current).as_deref(), Some(expected));
         }

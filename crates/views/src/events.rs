@@ -133,16 +133,16 @@ fn describe_event(what: &EventKind) -> String {
             &format!("the attempt failed{}", if *retriable { "" } else { " permanently" }),
             message,
         ),
-        EventKind::RetryStarted { attempt } => format!("attempt {attempt} starts"),
+        EventKind::RetryStarted { attempt } => format!("attempt {attempt} started"),
         EventKind::ClaimChanged { message, .. } => message.clone(),
         EventKind::TerminationRequested { by } => {
-            Requester::parse(by).describe_action("terminates the operation")
+            Requester::parse(by).describe_action("terminated the operation")
         }
-        EventKind::Paused { by, reason } => with_message(&format!("{by} pauses the operation"), reason),
-        EventKind::Unpaused { by } => Requester::parse(by).describe_action("resumes the operation"),
-        EventKind::PruneConfirmed { by } => Requester::parse(by).describe_action("confirms the prunes"),
+        EventKind::Paused { by, reason } => with_message(&format!("{by} paused the operation"), reason),
+        EventKind::Unpaused { by } => Requester::parse(by).describe_action("resumed the operation"),
+        EventKind::PruneConfirmed { by } => Requester::parse(by).describe_action("confirmed the prunes"),
         EventKind::Approved { wave, by, reason } => {
-            with_message(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
+            with_message(&format!("{by} approved wave {}", wave.saturating_add(1)), reason)
         }
         EventKind::Overridden { object, what, by, reason } => {
             log_entries::describe_override(&object.to_string(), *what, by, reason)
@@ -152,9 +152,11 @@ fn describe_event(what: &EventKind) -> String {
         }
         EventKind::ClusterUnreachable { message } => with_message("the cluster does not respond", message),
         EventKind::WatchChanged { trouble: Some(trouble) } => {
-            with_message("changes in the cluster are not observed", trouble)
+            with_message("changes in the cluster are not being observed", trouble)
         }
-        EventKind::WatchChanged { trouble: None } => "changes in the cluster are observed again".to_owned(),
+        EventKind::WatchChanged { trouble: None } => {
+            "changes in the cluster are being observed again".to_owned()
+        }
         EventKind::Finished { phase, message } => {
             with_message(&OperationOutcome::from_phase(*phase, message).to_string(), message)
         }

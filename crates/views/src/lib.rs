@@ -157,7 +157,7 @@ impl ExplanationDocument {
             summary.push_str("; no process is running it");
         }
         if is_unattended && explanation.deadline_passed_seconds.is_some() {
-            summary.push_str(", so the next resume ends this wait");
+            summary.push_str(", so this wait ends when the operation is resumed");
         }
         let next_action = match is_unattended {
             true => resume_action(operation.id, explanation.paused.is_some()),

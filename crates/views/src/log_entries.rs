@@ -82,7 +82,7 @@ fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
             let what = match request.deletion {
                 None => "accepted: sync of",
                 Some(cascade) if cascade.deletes_objects() => "accepted: deletion of",
-                Some(_) => "accepted: deletion that keeps the objects of",
+                Some(_) => "accepted: non-cascading deletion of",
             };
             let Requester { name: by, reason } = Requester::from_operation(&request.initiated_by);
             let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -103,9 +103,9 @@ fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
             format!("the cluster does not respond; next attempt at {retry_at}: {message}")
         }
         OperationEvent::WatchChanged { trouble: Some(trouble), .. } => {
-            format!("changes are not observed: {trouble}")
+            format!("changes are not being observed: {trouble}")
         }
-        OperationEvent::WatchChanged { trouble: None, .. } => "changes are observed again".to_owned(),
+        OperationEvent::WatchChanged { trouble: None, .. } => "changes are being observed again".to_owned(),
         OperationEvent::ClaimChanged { news, .. } => describe_claim(news),
         OperationEvent::HealthRulesSet { digest, .. } => format!("uses health rules {}", digest.short()),
         OperationEvent::NamespaceLost { namespace, loss, .. } => loss.describe(namespace),
@@ -125,22 +125,22 @@ fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
         OperationEvent::AttemptFailed { message, retriable, .. } => {
             format!("the attempt failed{}: {message}", if *retriable { "" } else { " permanently" })
         }
-        OperationEvent::RetryStarted { attempt, .. } => format!("attempt {attempt} starts"),
-        OperationEvent::ReplanStarted { attempt, .. } => format!("attempt {attempt} starts with a new plan"),
+        OperationEvent::RetryStarted { attempt, .. } => format!("attempt {attempt} started"),
+        OperationEvent::ReplanStarted { attempt, .. } => format!("attempt {attempt} started with a new plan"),
         OperationEvent::TerminationRequested { by, .. } => {
-            Requester::parse(by).describe_action("terminates the operation")
+            Requester::parse(by).describe_action("terminated the operation")
         }
         OperationEvent::Paused { by, reason, .. } if reason.is_empty() => {
-            format!("{by} pauses the operation")
+            format!("{by} paused the operation")
         }
-        OperationEvent::Paused { by, reason, .. } => format!("{by} pauses the operation: {reason}"),
-        OperationEvent::Unpaused { by, .. } => Requester::parse(by).describe_action("resumes the operation"),
+        OperationEvent::Paused { by, reason, .. } => format!("{by} paused the operation: {reason}"),
+        OperationEvent::Unpaused { by, .. } => Requester::parse(by).describe_action("resumed the operation"),
         OperationEvent::PruneConfirmed { by, .. } => {
-            Requester::parse(by).describe_action("confirms the prunes")
+            Requester::parse(by).describe_action("confirmed the prunes")
         }
         OperationEvent::Approved { wave, by, reason, .. } => {
             let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            format!("{by} approves wave {}{suffix}", wave.saturating_add(1))
+            format!("{by} approved wave {}{suffix}", wave.saturating_add(1))
         }
         OperationEvent::Overridden { task, what, by, reason, .. } => {
             describe_override(&object_name_in_phase(*task, plan), *what, by, reason)
@@ -151,19 +151,19 @@ fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     }
 }
 
-/// Describes a stored plan, such as `executes plan 3f2a9c41d07b, created at 2026-11-25T10:00:00Z, approved by ann`.
+/// Describes a stored plan, such as `executing plan 3f2a9c41d07b, created at 2026-11-25T10:00:00Z, approved by ann`.
 pub(super) fn describe_stored_plan(plan: &StoredPlanRef) -> String {
     let approvals = plan.approvals.iter().map(|approval| format!(", {}", approval.describe()));
     let (hash, made_at) = (plan.hash.short(), plan.made_at);
-    format!("executes plan {hash}, created at {made_at}{}", approvals.collect::<String>())
+    format!("executing plan {hash}, created at {made_at}{}", approvals.collect::<String>())
 }
 
-/// Describes a decision about a task, such as `ann skips Deployment shop/api: the database is unreachable`.
+/// Describes a decision about a task, such as `ann skipped Deployment shop/api: the database is unreachable`.
 pub(super) fn describe_override(name: &str, what: Override, by: &str, reason: &str) -> String {
     let what = match what {
-        Override::Skip => format!("{by} skips {name}"),
-        Override::MarkDone => format!("{by} marks {name} as done"),
-        Override::Retry => format!("{by} retries {name}"),
+        Override::Skip => format!("{by} skipped {name}"),
+        Override::MarkDone => format!("{by} marked {name} as done"),
+        Override::Retry => format!("{by} retried {name}"),
     };
     if reason.is_empty() { what } else { format!("{what}: {reason}") }
 }
@@ -171,11 +171,11 @@ pub(super) fn describe_override(name: &str, what: Override, by: &str, reason: &s
 fn describe_claim(news: &ClaimEvent) -> String {
     match news {
         ClaimEvent::Held { place, epoch } => format!("holds the claim: {place}, holder number {epoch}"),
-        ClaimEvent::Taken { holder, at_work: true } => format!("waits for {holder}, which holds the claim"),
+        ClaimEvent::Taken { holder, at_work: true } => format!("waiting for {holder}, which holds the claim"),
         ClaimEvent::Taken { holder, at_work: false } => {
-            format!("{holder} holds the claim, or held it when it stopped")
+            format!("{holder} holds the claim, or held it when its process stopped")
         }
-        ClaimEvent::Without { reason } => format!("continues without a claim: {reason}"),
+        ClaimEvent::Without { reason } => format!("continuing without a claim: {reason}"),
         ClaimEvent::Lost { holder: Some(holder) } => format!("lost the claim to {holder}"),
         ClaimEvent::Lost { holder: None } => "lost the claim to an operation that has ended".to_owned(),
         ClaimEvent::EndWanted { by } => format!("is superseded by {by}"),
@@ -201,7 +201,7 @@ fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
             format!("{}: no other operation is running it anymore", name(task))
         }
         OperationEvent::RecreationStarted { task, uid } => {
-            format!("{}: being deleted, and created again after the deletion ({uid})", name(task))
+            format!("{}: being deleted, to be recreated afterwards ({uid})", name(task))
         }
         OperationEvent::HookCleared { task, deleting: None } => {
             format!("{}: no older object exists", name(task))

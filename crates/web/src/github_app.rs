@@ -63,7 +63,7 @@ impl GithubApp {
         let installation = Some(installation).filter(|text| !text.trim().is_empty());
         let installation = installation.map(|text| number("githubAppInstallationID", text)).transpose()?;
         RsaKey::from_pem(key).map_err(|_| {
-            "has an invalid githubAppPrivateKey; use the private RSA key in PEM format that GitHub generated"
+            "has an invalid githubAppPrivateKey; use the RSA private key in PEM format that GitHub generated"
                 .to_owned()
         })?;
         let base = match base.trim().trim_end_matches('/') {

@@ -20,7 +20,7 @@ const VALID_SECONDS: u64 = 10 * 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningError {
     /// The text isn't a key.
-    #[error("the key is not a private RSA key in PEM format")]
+    #[error("the key is not an RSA private key in PEM format")]
     InvalidKey,
     /// The library rejects the key.
     #[error("the key cannot be used to sign")]

@@ -41,7 +41,7 @@ pub enum TrustError {
     Tls(String),
     /// The system's certificates don't exist or can't be read.
     #[error(
-        "failed to read the system's trusted certificates: {0}; set SSL_CERT_FILE to a file of certificates"
+        "failed to read the system's trusted certificates: {0}; set SSL_CERT_FILE to a file containing trusted certificates"
     )]
     System(String),
     /// The authorities are invalid.

@@ -103,7 +103,8 @@ impl<'t> Scanner<'t> {
             };
             rest = rest.get(taken..).unwrap_or_default();
         }
-        String::from_utf8(bytes).map_err(|_| self.problem("the escapes of a tag are not valid UTF-8"))
+        String::from_utf8(bytes)
+            .map_err(|_| self.problem("the escapes in a tag do not decode to valid UTF-8"))
     }
 
     /// Scans a directive, such as `%YAML 1.2` or `%TAG !name! prefix`.

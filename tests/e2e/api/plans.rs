@@ -112,7 +112,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     );
     // The advice doesn't depend on the role.
     let advice = |token| approve(&api, &first, token).json(403)["hint"].as_str().unwrap().to_owned();
-    assert!(advice(OPERATOR).contains("approvers in the message"), "{}", advice(OPERATOR));
+    assert!(advice(OPERATOR).contains("approvers named in the message"), "{}", advice(OPERATOR));
     assert!(advice(READER).contains("with the required role"), "{}", advice(READER));
     assert_response(&approve(&api, "0123456789abcdef", OTHER), 404, "cannot find plan");
     assert_response(&approve(&api, &first[..5], OTHER), 404, "use at least the first 6");

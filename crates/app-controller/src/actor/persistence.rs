@@ -378,14 +378,14 @@ impl ActorState {
         let before = self.failed_write.take();
         let Some((reason, operation)) = wrong else {
             if before.is_some() {
-                tracing::info!(application = %self.key, "the status of an application can be stored again");
+                tracing::info!(application = %self.key, "application status is being saved again");
                 self.publish();
             }
             return;
         };
         let is_new = before.as_ref().is_none_or(|before| before.reason != reason);
         if is_new {
-            tracing::error!(application = %self.key, problem = reason, "failed to store the status of an application");
+            tracing::error!(application = %self.key, problem = reason, "failed to save the status of an application");
         }
         let since = before.map_or(now, |before| before.since);
         self.failed_write = Some(FailedWrite { reason, since, last_attempt: now, operation });

@@ -271,7 +271,7 @@ impl ApplicationService {
                 }
                 (None, Some(key)) => {
                     format!(
-                        "no plan for application {key} is stored; `tidegate app plan {key}` creates a plan"
+                        "application {key} has no stored plans; create one with `tidegate app plan {key}`"
                     )
                 }
                 (_, None) => "no plan has this prefix".to_owned(),

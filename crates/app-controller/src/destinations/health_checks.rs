@@ -143,7 +143,7 @@ impl Destinations {
             let is_declared = declared.iter().any(|one| one.connection.server == *server);
             let reason = match secrets.as_slice() {
                 [one] if is_declared => {
-                    format!("Secret {one}, which declares the cluster at {server}, is invalid")
+                    format!("Secret {one} for the cluster at {server} is invalid")
                 }
                 [] | [_] => format!("no Secret declares the cluster at {server} anymore"),
                 several => format!("several Secrets declare the cluster at {server}: {}", several.join(", ")),

@@ -36,8 +36,8 @@ impl Destinations {
             && let Some(given) = user_credential(&declaration.connection)
         {
             declaration.problem = Some(format!(
-                "config contains {given}, but on the local cluster this process uses only its own \
-                 credentials; remove those settings from the config, or start `tidegate serve` with those \
+                "config contains {given}, but this process accesses the local cluster only with its own \
+                 credentials; remove these settings from the config, or start `tidegate serve` with these \
                  credentials"
             ));
         }

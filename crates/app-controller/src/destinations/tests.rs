@@ -143,7 +143,7 @@ async fn call_cluster(cluster: &Arc<dyn Cluster>) -> Option<String> {
         // An error of this kind makes operations wait.
         assert!(error.kind.is_outage(), "{error:?}");
         // It takes the client a moment to notice that a connection was closed.
-        if !error.message.contains("broke during") {
+        if !error.message.contains("was lost during") {
             return Some(error.message);
         }
     }

@@ -41,7 +41,7 @@ impl ObjectSources<'_> {
             Some(_) => self.get(&Gvk::new("", "v1", kind), namespace, name),
             None if self.files.is_some() => Ok(None),
             None => Err(format!(
-                "{kind} {namespace}/{name} not found; pass a file that contains it in --secrets PATH"
+                "{kind} {namespace}/{name} not found; pass a file that contains it with --secrets PATH"
             )),
         }
     }
@@ -107,7 +107,7 @@ impl ObjectSources<'_> {
 
     /// Returns the cluster's API discovery data.
     pub fn discover(&self) -> Result<Discovery, String> {
-        wait_for_cluster("cannot list the cluster's kinds", self.cluster()?.discover())
+        wait_for_cluster("cannot list the API resources of the cluster", self.cluster()?.discover())
     }
 }
 

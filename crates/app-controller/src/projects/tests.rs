@@ -310,7 +310,7 @@ async fn without_projects_only_unrestricted_operations_continue() {
         assert_eq!(view.phase, expected, "{text}");
         assert!(
             is_implicit
-                || text.contains("project 'shop', and this process does not have the project's policy"),
+                || text.contains("project 'shop', but this process does not have that project's policy"),
             "{text}"
         );
         engine.shutdown().await;

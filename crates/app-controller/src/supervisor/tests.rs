@@ -38,7 +38,7 @@ async fn a_fault_affects_only_its_application_and_ends_when_that_changes() {
     let request = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
     environment.send(SupervisorMessage::Sync { key: key("bad"), request, plan: None, reply: reply.into() });
     let refused = tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap_err();
-    assert!(refused.contains("not managed after an internal error"), "{refused}");
+    assert!(refused.contains("not managed because of an internal error"), "{refused}");
     environment.sync("web").await;
     environment.wait_until("web", |app, _| is_synced(app)).await;
     environment.write(&application("bad"));

@@ -264,7 +264,7 @@ fn a_waiting_operation_is_updated_to_a_newer_comparison() {
     update_waiting_operation(&mut app, at(3));
     let state = app.status.operation_state.as_ref().unwrap();
     assert_eq!((&app.operation, state.phase), (&None, OperationPhase::Failed));
-    assert!(state.message.contains("newer revision"), "{}", state.message);
+    assert!(state.message.contains("newest revision does not need one"), "{}", state.message);
     // The removed operation doesn't block the next one.
     out_of_sync(&mut app, "c3", at(4));
     assert_eq!(

@@ -91,7 +91,7 @@ fn a_newer_revision() {
             app.metadata.annotations.insert("tidegate.dev/on-new-revision".into(), value.into());
         }
     };
-    let finish = "finish: revision c2 waits until the running operation ends: ";
+    let finish = "finish: revision c2 is waiting for the running operation to end: ";
     let newer = "supersede Waiting: another sync (revision c2)".to_owned();
     let none = String::new();
     let table: [Row<'_>; 14] = [
@@ -315,7 +315,7 @@ fn a_second_request() {
     assert_eq!(give(&mut app, "c9", ClaimConflictPolicy::Queue, true), Ok(()));
     assert_eq!(
         decision_text(&app, false),
-        "finish: another sync of ann (revision c9) waits until the running operation ends"
+        "finish: another sync of ann (revision c9) is waiting for the running operation to end"
     );
     let refused = give(&mut app, "c8", ClaimConflictPolicy::Queue, true).unwrap_err().to_string();
     assert!(
@@ -447,7 +447,7 @@ fn a_retry_uses_the_newest_revision() {
         serde_json::from_value(json!({"automated": true})).unwrap();
     set_retry_successor(&mut app, ManifestComparison::Different);
     let held = decision_text(&app, true);
-    assert!(held.starts_with("finish: revision c2 waits") && held.contains("sync windows"), "{held}");
+    assert!(held.starts_with("finish: revision c2 is waiting") && held.contains("sync windows"), "{held}");
     assert!(decision_text(&app, false).starts_with("supersede "), "{}", decision_text(&app, false));
     // If the operation ended on its own, no retry is needed.
     for phase in [OperationPhase::Succeeded, OperationPhase::Failed] {

@@ -30,12 +30,12 @@ pub struct DeletionApproval {
 pub enum DeletionApprovalRefusal {
     /// No deletions are blocked.
     #[error(
-        "ApplicationSet {0} has no deletions that are waiting for approval; `tidegate appset explain {0}` shows its state"
+        "ApplicationSet {0} has no deletions waiting for approval; `tidegate appset explain {0}` shows its state"
     )]
     NothingBlocked(String),
     /// The approval is for deletions other than the blocked ones.
     #[error(
-        "the token {given:?} does not match the deletions of ApplicationSet {set} that are waiting for approval: {held}"
+        "the token {given:?} does not match the deletions waiting for approval in ApplicationSet {set}: {held}"
     )]
     OtherToken {
         /// Name of the ApplicationSet.

@@ -72,8 +72,8 @@ pub fn awaited_comparison_message(awaited: &BTreeMap<String, String>) -> Option<
     let (_, reason) = awaited.first_key_value()?;
     let names: Vec<&str> = awaited.keys().map(String::as_str).collect();
     Some(format!(
-        "newer revisions of {} do not supersede the targets until the manifests of both are compared; \
-         Tidegate retries the comparison automatically: {reason}",
+        "newer revisions of {} will not become targets until their manifests have been compared with the \
+         current ones; the comparison is retried automatically: {reason}",
         join_names(&names)
     ))
 }

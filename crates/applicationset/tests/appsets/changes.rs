@@ -152,7 +152,7 @@ fn only_owned_applications_are_changed() {
         assert_eq!(describe_changes(&when_wanted), wanted, "{owners_are}");
         let said = when_wanted.failure().map(|failure| failure.message).unwrap_or_default();
         assert!(said.contains(named), "{owners_are}: {said}");
-        let generates = "ApplicationSet fleet generates Application a, which";
+        let generates = "ApplicationSet fleet generates Application a, but";
         assert!(named.is_empty() || said.contains(generates), "{said}");
         assert_eq!(
             describe_changes(&changes(&own, &AppSetOutput::default(), &there)),
@@ -306,7 +306,7 @@ fn the_output_of_other_generators_is_applied_if_one_fails() {
         assert!(
             failure
                 .message
-                .starts_with(&format!("{reason}; the Applications of the other generators are created"))
+                .starts_with(&format!("{reason}; Applications from the other generators are still created"))
         );
     }
 }

@@ -209,7 +209,7 @@ fn a_command_approves_only_blocked_deletions() {
     let well = changes(&limited, &output_without(2), &there);
     let refused = with_approval(&limited, &well.problems, &approval_of(&token)).unwrap_err().to_string();
     assert!(
-        refused.starts_with("ApplicationSet argocd/fleet has no deletions that are waiting for approval"),
+        refused.starts_with("ApplicationSet argocd/fleet has no deletions waiting for approval"),
         "{refused}"
     );
 }

@@ -474,8 +474,8 @@ fn unknown_manifests_supersede_nothing() {
     assert_eq!(
         awaited_comparison_message(&BTreeMap::from(awaited)).as_deref(),
         Some(
-            "newer revisions of a, b do not supersede the targets until the manifests of both are compared; \
-             Tidegate retries the comparison automatically: no answer for a"
+            "newer revisions of a, b will not become targets until their manifests have been compared with the \
+             current ones; the comparison is retried automatically: no answer for a"
         )
     );
 }
@@ -617,7 +617,7 @@ fn a_request_without_a_running_rollout_is_rejected_with_a_remedy() {
             &appset_with_steps(),
             cut.rollout(),
             true,
-            "`tidegate appset retry argocd/fleet`, without --app and --step",
+            "`tidegate appset retry argocd/fleet` (without --app and --step)",
         ),
         (&appset_with_steps(), None, false, "it has not had a progressive sync yet"),
         (&plain, None, false, "each Application is synced according to its own policy"),

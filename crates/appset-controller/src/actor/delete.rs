@@ -223,7 +223,7 @@ impl ActorState {
                 .request(Input::UserRequest { request, by: ROLLOUT_REQUESTER.to_owned(), reason })
                 .await
             {
-                tracing::info!(set = %self.key, application = name, %error, "deleting an Application although it is generated again");
+                tracing::info!(set = %self.key, application = name, %error, "failed to skip an Application that is generated again; it will be deleted");
             }
         }
     }

@@ -226,7 +226,7 @@ impl ActorState {
         known.gates.extend(applications.gates.read().await.names());
         let problem = |(number, gate): &(u32, &String)| match concurrency_group(gate) {
             Some(_) => Some(format!(
-                "step {number} has the gate {gate:?}, which limits the concurrency of operations and cannot be used for steps"
+                "step {number} uses gate {gate:?}, but concurrency gates limit operations and cannot be used for steps"
             )),
             None => Some(format!("step {number} {}", known.explain_missing_gate(gate)?)),
         };

@@ -187,7 +187,7 @@ impl ActorState {
         match self.shared.store.write_annotations(&without, &approval::ANNOTATIONS).await {
             Ok(()) => self.set = without,
             Err(error) => {
-                tracing::warn!(set = %self.key, %error, "failed to remove a used approval of deletions");
+                tracing::warn!(set = %self.key, %error, "failed to remove a used deletion approval");
             }
         }
     }

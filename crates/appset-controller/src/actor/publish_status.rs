@@ -56,7 +56,7 @@ impl ActorState {
         match self.shared.store.write_status(&self.set).await {
             Ok(()) => (self.persisted, self.persisted_at) = (Some(self.set.clone()), now),
             Err(error) => {
-                tracing::error!(set = %self.key, %error, "failed to store the status of an ApplicationSet");
+                tracing::error!(set = %self.key, %error, "failed to save the ApplicationSet status");
                 self.set_alarm(myself, now + RETRY_DELAY);
             }
         }
@@ -77,9 +77,9 @@ impl ActorState {
             let first = explanation.awaited.into_iter().next()?;
             Some(match first.why.as_str() {
                 // Omit the remaining soak time, which would be outdated immediately.
-                _ if first.what == "soak" => "waits for the soak time of the previous step".to_owned(),
-                "" => format!("waits for {}", first.what),
-                reason => format!("waits for {} ({reason})", first.what),
+                _ if first.what == "soak" => "waiting for the soak time of the previous step".to_owned(),
+                "" => format!("waiting for {}", first.what),
+                reason => format!("waiting for {} ({reason})", first.what),
             })
         })
     }

@@ -35,7 +35,7 @@ pub(super) fn find_decisions(
     }
     let gvk = find_gvk(&objects.discover()?, text("apiVersion"), text("kind")).ok_or_else(|| {
         format!(
-            "the cluster does not serve {} in {}, which ConfigMap {home}/{name} requires",
+            "ConfigMap {home}/{name} specifies kind {} in {}, but the cluster does not serve that kind",
             text("kind"),
             text("apiVersion")
         )

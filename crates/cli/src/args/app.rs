@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use tidegate_model::{ClaimConflictPolicy, ResourceSelector};
 
 use super::common::{Format, ReasonArgs};
-use super::delete::CascadeArg;
+use super::delete::{CASCADE_HELP, CascadeArg};
 use super::sync::PlanFormat;
 use super::transport::TransportArgs;
 use super::values::{self, LabelConditions};
@@ -375,9 +375,7 @@ pub struct AppDeleteArgs {
     /// Names of the applications
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// Deletion mode for the application's objects: after the objects they own (foreground), before them (background),
-    /// or not at all (orphan: keeps them)
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    #[arg(long, value_enum, value_name = "MODE", default_value_t, help = CASCADE_HELP)]
     pub cascade: CascadeArg,
     /// Do not run deletion hooks; with --cascade orphan, they never run
     #[arg(long)]

@@ -13,6 +13,10 @@ use super::sync::{ClaimArgs, OptionArgs, WaitingArgs};
 use super::tracking::TrackingArgs;
 use super::values;
 
+/// Help text of `--cascade`.
+pub(super) const CASCADE_HELP: &str = "What happens to the application's objects: their dependents are deleted first \
+    (foreground), their dependents are deleted afterwards (background), or the objects are kept (orphan)";
+
 /// Deletes an application.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = delete_help_footer())]
@@ -32,9 +36,7 @@ pub struct DeleteArgs {
     pub yes: bool,
     #[command(flatten)]
     pub reason: ReasonArgs,
-    /// Deletion mode for the application's objects: after the objects they own (foreground), before them (background),
-    /// or not at all (orphan: keeps them)
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    #[arg(long, value_enum, value_name = "MODE", default_value_t, help = CASCADE_HELP)]
     pub cascade: CascadeArg,
     #[command(flatten)]
     pub cluster: ClusterArgs,

@@ -165,8 +165,8 @@ pub struct OverrideArgs {
 /// Arguments for `ops retry-task`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A request to the cluster that is waiting for a retry is sent immediately. A failed object is \
-retried if its wave is still running; a hook starts over. If the operation is waiting for its next \
+Cluster requests that are waiting to be retried are sent immediately. A failed object is retried \
+if its wave is still running; a hook starts over. If the operation is waiting for its next \
 attempt, that attempt starts immediately. A skipped object can be retried unless its wave has \
 finished.
 

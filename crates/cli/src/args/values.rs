@@ -117,7 +117,7 @@ pub fn parse_key_value(text: &str) -> Result<(String, String), String> {
 pub fn parse_gate(text: &str) -> Result<String, String> {
     let name = text.trim();
     if name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace() || c.is_control()) {
-        return Err("use a name without spaces and commas, such as approval or soak:10m".to_owned());
+        return Err("use a name without spaces or commas, such as approval or soak:10m".to_owned());
     }
     if let Some(problem) = gate_error(name) {
         return Err(problem);

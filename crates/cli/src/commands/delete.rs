@@ -71,8 +71,8 @@ fn select_hooks(
         (Some(given), _) => Targets { targets: given.targets, ..Targets::default() },
         (None, Some(LastSync { operation, targets, is_deletion: true, .. })) => {
             printer.note(&format!(
-                "operation {operation} already deleted the application: its deletion hooks do not run \
-                 again, and only remaining objects are deleted"
+                "operation {operation} already deleted the application: its deletion hooks will not run \
+                 again, and only the remaining objects will be deleted"
             ));
             targets
         }

@@ -67,7 +67,7 @@ pub fn print_differences(
                 "has fields owned by another manager that a sync would take over, and a dry run cannot show \
                  this"
             } else {
-                "would be deleted and created again (Replace with Force), and a dry run cannot show this"
+                "would be deleted and recreated (Replace with Force), and a dry run cannot show this"
             };
             printer.warn(&format!("{} {why}; its differences are an estimate", task.key()));
         }

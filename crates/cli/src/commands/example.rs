@@ -122,7 +122,7 @@ pub fn create_repository(folder: &Path, printer: &Printer) -> Result<(), CliErro
         return Ok(());
     }
     commit(&repository, FIRST_MESSAGE)?;
-    printer.note(&format!("created a Git repository in {} of the example", repository.display()));
+    printer.note(&format!("created a Git repository in {} for the example", repository.display()));
     Ok(())
 }
 

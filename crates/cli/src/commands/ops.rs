@@ -208,7 +208,7 @@ async fn show_log(one: &SingleOperationArgs, printer: &Printer) -> Result<Comman
     match reply {
         Reply::Facts { facts: recorded, first, damage } => {
             if let Some(damage) = damage {
-                printer.warn(&format!("the operation is damaged: {damage}"));
+                printer.warn(&format!("the record of the operation is damaged: {damage}"));
             }
             if first > 1 {
                 printer.note(&format!("the {} oldest records were compacted", first - 1));
@@ -262,7 +262,7 @@ async fn terminate(
     };
     if !matches!(connected, Some(Ok(()))) {
         printer.warn(&format!(
-            "the request is recorded; operation {id} ends once its cluster is reachable: run `tidegate resume {id}{}`",
+            "the request to terminate operation {id} was recorded; when the cluster is reachable, run `tidegate resume {id}{}` to end the operation",
             state_dir.command_arguments()
         ));
     }

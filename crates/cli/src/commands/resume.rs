@@ -43,7 +43,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<CommandOutcome,
         }
         Responder::Process(_) => {
             return Err(CliError::refused(
-                "another tidegate process is running in this state directory; see `tidegate ops list`, and stop it or wait for it",
+                "another tidegate process is using this state directory; stop the process or wait for it to finish (`tidegate ops list` shows its operations)",
             ));
         }
     };

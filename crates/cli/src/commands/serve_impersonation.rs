@@ -38,8 +38,8 @@ pub async fn choose_mode(
         }
         Err(error) => {
             return Err(CliError::usage(format!(
-                "cannot read the {CONFIG_MAP} ConfigMap, which may require Tidegate to write as the \
-                 projects' service accounts: {error}; restart the service, or set --impersonate"
+                "cannot read the {CONFIG_MAP} ConfigMap, so it is unknown whether Tidegate must impersonate \
+                 the projects' service accounts: {error}; restart the service, or set --impersonate"
             )));
         }
         Ok(found) => found,

@@ -140,8 +140,8 @@ async fn lock_folder(
             Ok(Err(taken)) => return Err(ServiceError::from(taken).into()),
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 waiting.printer.warn(&format!(
-                    "cannot lock the folder {} ({error}), so Tidegate cannot detect another service for \
-                     this folder; do not start a second service",
+                    "cannot lock the folder {} ({error}), so Tidegate cannot detect whether another \
+                     service is using it; do not start a second service for this folder",
                     folder.display()
                 ));
                 return Ok(None);

@@ -170,8 +170,8 @@ async fn remove_cluster(state_dir: &StateDir, log: &Log, printer: &Printer) -> R
                 }
                 // `ops terminate` would fail with the same error, so don't refuse the reset.
                 Err(error) => printer.warn(&format!(
-                    "{error}; the unfinished operation {id} uses this cluster, which is now empty; end it \
-                     with `tidegate ops terminate {id}{hint}`"
+                    "{error}; the cluster is now empty, but the unfinished operation {id} uses it; end the \
+                     operation with `tidegate ops terminate {id}{hint}`"
                 )),
             }
         }

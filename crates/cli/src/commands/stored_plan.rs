@@ -45,7 +45,7 @@ pub async fn save(
         made.map_err(|error| ServiceError::from_cluster_message(&chosen.destination(), &error.message))?
     };
     if !planned.plan.errors().is_empty() {
-        printer.warn("the plan has errors, so it is not stored");
+        printer.warn("the plan was not stored because it has errors");
         return Ok(planned);
     }
     let text = stored_plan

@@ -9,10 +9,10 @@ use super::content::{FileContent, read_file};
 use super::problem::Problem;
 use crate::error::CliError;
 
-/// Maximum size in bytes, above that of any handwritten file.
+/// Maximum file size in bytes. No handwritten file should be this large.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Returns the text of a handwritten file. `wrong` turns a description into a problem.
+/// Returns the text of a handwritten file. `wrong` converts an error message to a problem.
 pub(super) fn read_text(path: &Path, wrong: impl Fn(String) -> Problem) -> Result<String, CliError> {
     let refuse = |problem: Problem| CliError::InvalidInput { problems: vec![problem] };
     match read_file(path, BYTES_MAX) {

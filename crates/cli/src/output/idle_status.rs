@@ -138,21 +138,19 @@ impl ControllingAppSet {
         match (self.turn, sync) {
             (SyncTime::InStep(step) | SyncTime::Manual(step), SyncStatusCode::Synced) => {
                 format!(
-                    "{none}: the application is in sync; rollouts of ApplicationSet {name} sync the application in step {step}"
+                    "{none}: the application is in sync; rollouts of ApplicationSet {name} sync it in step {step}"
                 )
             }
             (SyncTime::InStep(step), _) => {
                 format!(
-                    "{belongs}, whose rollout syncs it in step {step}; {explain} shows what that step is waiting for"
+                    "{belongs} and is synced in step {step} of its rollout; {explain} shows what that step is waiting for"
                 )
             }
             (SyncTime::Manual(step), _) => format!(
-                "{belongs}, whose rollout requires a manual sync in step {step} (maxUpdate): use `tidegate app sync` when {explain} shows that this step is waiting for the application"
+                "{belongs} and requires a manual sync in step {step} of its rollout (maxUpdate): use `tidegate app sync` when {explain} shows that the step is waiting for the application"
             ),
             (SyncTime::Later, _) => {
-                format!(
-                    "{belongs}, whose rollout syncs it when its step starts; {explain} shows the progress"
-                )
+                format!("{belongs} and is synced when its rollout step starts; {explain} shows the progress")
             }
             (SyncTime::NoStep, _) => format!("{belongs}, and no step selects it: use `tidegate app sync`"),
             (SyncTime::Unknown, _) => format!(
@@ -469,17 +467,20 @@ mod tests {
         let rolling = appset(json!(1));
         let two = told_of("two", &rolling, &options);
         assert!(
-            two.contains("the application belongs to ApplicationSet shops, whose rollout syncs it in step 2; `tidegate appset explain shops` shows what that step is waiting for"),
+            two.contains("the application belongs to ApplicationSet shops and is synced in step 2 of its rollout; `tidegate appset explain shops` shows what that step is waiting for"),
             "{two}"
         );
         let new = told_of("new", &rolling, &options);
-        assert!(new.contains("when its step starts"), "{new}");
+        assert!(new.contains("when its rollout step starts"), "{new}");
         assert!(!two.contains("`tidegate app sync`") && !new.contains("`tidegate app sync`"), "{two}{new}");
         let left = told_of("left", &rolling, &options);
         assert!(left.contains("and no step selects it: use `tidegate app sync`"), "{left}");
         for none in [json!(0), json!("0%")] {
             let by_hand = told_of("two", &appset(none), &options);
-            assert!(by_hand.contains("requires a manual sync in step 2 (maxUpdate)"), "{by_hand}");
+            assert!(
+                by_hand.contains("requires a manual sync in step 2 of its rollout (maxUpdate)"),
+                "{by_hand}"
+            );
         }
         // An ApplicationSet without control over the order has no effect.
         let off = AppSetRuleOptions { progressive_syncs: false, ..AppSetRuleOptions::default() };

@@ -127,7 +127,7 @@ impl<'p> Bars<'p> {
             EventKind::ClaimChanged { news: ClaimEvent::Held { .. } | ClaimEvent::Lost { .. }, .. } => return,
             EventKind::ClaimChanged { message, .. } => one_line(message),
             EventKind::TerminationRequested { by } => {
-                one_line(&Requester::parse(by).describe_action("terminates the operation"))
+                one_line(&Requester::parse(by).describe_action("terminated the operation"))
             }
             EventKind::RetryStarted { attempt } => format!("attempt {attempt} started"),
             EventKind::Paused { by, .. } => format!("paused by {}", one_line(by)),

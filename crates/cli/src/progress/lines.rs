@@ -266,11 +266,11 @@ fn format_event(event: &Event, waves: &[WaveView], waits: Option<String>, took: 
         }
         EventKind::ClaimChanged { message, .. } => Text::new().push(Style::Warn, one_line(message)),
         EventKind::TerminationRequested { by } => {
-            Text::new().push(Style::Warn, Requester::parse(by).describe_action("terminates the operation"))
+            Text::new().push(Style::Warn, Requester::parse(by).describe_action("terminated the operation"))
         }
         EventKind::Paused { by, .. } => Text::new().push(Style::Warn, format!("paused by {by}")),
         EventKind::Unpaused { by } => {
-            Text::plain(Requester::parse(by).describe_action("unpauses the operation"))
+            Text::plain(Requester::parse(by).describe_action("resumed the operation"))
         }
         EventKind::Finished { phase, message } => {
             let outcome = OperationOutcome::from_phase(*phase, message);

@@ -209,7 +209,7 @@ impl Replay<'_> {
                 // Refused writes are refused again, which is not an error.
                 let _ = state.execute(&write, fault);
                 if state.audit.entries_since(before) != audit.as_slice() {
-                    return Err(damaged("the write has a different outcome than recorded"));
+                    return Err(damaged("replaying the write did not produce the recorded outcome"));
                 }
             }
             (Entry::Begin { .. }, Some(_)) => return Err(damaged("the journal has a second Begin entry")),

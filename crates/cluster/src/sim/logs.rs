@@ -45,9 +45,7 @@ impl SimState {
         let key = ObjectKey::new("", "Pod", namespace, pod);
         let stored = self.find(&key).ok_or_else(|| api_error::not_found(&key))?;
         let text = self.logs_annotation(&stored.object).ok_or_else(|| {
-            let reason = format!(
-                "simulated pods do not write logs; set the annotation {LOGS} to make them write logs"
-            );
+            let reason = format!("simulated pods do not write logs unless the {LOGS} annotation is set");
             ClusterError::new(ErrorKind::Unsupported, reason)
         })?;
         let lasts = self.behavior_of(stored).ready_after.unwrap_or(self.config.ready_after);

@@ -37,7 +37,7 @@ pub async fn list_or_stored_appsets(
     appsets.sort_by_key(AppKey::of_appset);
     name.iter().for_each(|name| AppKey::retain_resolved(&mut appsets, AppKey::of_appset, name));
     notices.note(&format!(
-        "{}; this is the last recorded status of the ApplicationSets",
+        "{}; showing the last recorded status of the ApplicationSets",
         stored_state_reason(&refused)
     ));
     Ok(AppSetListing { appsets, ..AppSetListing::default() })
@@ -122,10 +122,10 @@ fn explain_stored(
 fn next_action_after_end(run: &RunDetails) -> NextAction {
     match (run.line.end.as_deref(), &run.line.set) {
         (Some("Completed" | "Superseded") | None, _) | (_, None) => {
-            NextAction::nothing("`tidegate serve` applies the next change")
+            NextAction::nothing("`tidegate serve` will apply the next change")
         }
         (Some(_), Some(set)) => NextAction::change("start `tidegate serve` with the service's options")
-            .or(&format!("`tidegate appset retry {set}` then restarts the run")),
+            .or(&format!("then restart the run with `tidegate appset retry {set}`")),
     }
 }
 

@@ -142,7 +142,7 @@ fn peer_name(stream: &UnixStream, owner: u32) -> io::Result<String> {
     match stream.peer_cred()?.uid() {
         uid if uid == owner => Ok(user_name()),
         ROOT_UID => Ok("root".to_owned()),
-        uid => Err(io::Error::other(format!("user {uid} may not use this control socket"))),
+        uid => Err(io::Error::other(format!("user {uid} is not allowed to use this control socket"))),
     }
 }
 

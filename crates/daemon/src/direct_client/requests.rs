@@ -169,7 +169,7 @@ impl DirectClient {
             }
         }
         Err(refused_error(format!(
-            "application {} was changed by other clients during {ATTEMPTS_MAX} attempts to delete it and still exists; try again",
+            "failed to delete application {} in {ATTEMPTS_MAX} attempts because other clients kept changing it; try again",
             known.full_name()
         )))
     }
@@ -195,7 +195,7 @@ impl DirectClient {
             }
         }
         Err(refused_error(format!(
-            "application {} was changed by other clients during {ATTEMPTS_MAX} attempts to write it, and nothing was requested; try again",
+            "failed to update application {} in {ATTEMPTS_MAX} attempts because other clients kept changing it; nothing was requested, so try again",
             known.full_name()
         )))
     }
@@ -242,7 +242,7 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     operation::check_named_revisions(application, request).map_err(refused_error)?;
     if !is_operation_accepted(application) {
         return Err(refused_error(format!(
-            "an operation has already been requested for application {name}, but no service has started it yet; until then, no other operation can supersede it or queue behind it: try again later, or wait for it with `tidegate app wait {name} --operation`"
+            "an operation has already been requested for application {name}, but no service has started it yet; it can be superseded or queued behind only once it starts: wait for it with `tidegate app wait {name} --operation`, or try again later"
         )));
     }
     let mut request = request.clone();

@@ -78,7 +78,7 @@ pub(super) fn details_from_summary(
     let ago = format_duration(Duration::from_secs(now.since(since).as_secs()));
     let position = match summary.finished_at {
         Some(_) => format!("{outcome} {ago} ago"),
-        None => format!("started {ago} ago, {} in the last record", summary.phase),
+        None => format!("started {ago} ago, last recorded as {}", summary.phase),
     };
     let details = if compacted { "its details were compacted".to_owned() } else { reason.to_string() };
     let progress = format!("{}; {details}", summary.message);

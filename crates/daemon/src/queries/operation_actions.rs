@@ -30,7 +30,7 @@ impl Queries {
         if self.pending_resume.is_some() && self.engine.get().is_none() {
             // The new engine has already read the log and would miss a request written now.
             return Err(ServiceError::refused(
-                "the process that uses this state directory is still connecting to the cluster; stop it, or try again when the cluster responds",
+                "the process using this state directory is still connecting to the cluster; stop the process, or try again once the cluster responds",
             ));
         }
         if let Some(engine) = self.engine.get() {

@@ -318,7 +318,7 @@ impl SupervisorState {
     }
 
     fn fail_all(&mut self, reason: &str) {
-        tracing::error!(reason, "the operation log failed; all work stops until it is opened again");
+        tracing::error!(reason, "the operation log failed; all work is stopped until the log is reopened");
         // Keep queued calls from reaching the clusters, because their results can't be recorded.
         self.actor_roles.clear();
         self.reject_all_queued(|| EngineError::LogFailed { reason: reason.to_owned() });

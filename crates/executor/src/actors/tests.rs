@@ -175,7 +175,8 @@ async fn a_cluster_actor_that_keeps_failing_ends_its_operations_with_the_reason(
     for (number, operation) in operations.into_iter().enumerate() {
         let view = load.wait(operation).await.unwrap();
         assert_eq!(view.phase, OperationPhase::Error, "{}", view.message);
-        let said = "watches of the simulated cluster failed 6 times in 300 s, the last time: injected into the cluster";
+        let said =
+            "watches of the simulated cluster failed 6 times in 300 s; last error: injected into the cluster";
         assert!(view.message.contains(said), "{}", view.message);
         load.check_hooks(&format!("slow{number}"), false, "given up");
     }
@@ -202,7 +203,7 @@ async fn a_log_actor_that_keeps_failing_ends_the_engine_with_the_reason() {
     else {
         panic!("an engine without a log continues");
     };
-    let said = "the engine's log actor failed 6 times in 300 s, the last time: injected into the log actor";
+    let said = "the engine's log actor failed 6 times in 300 s; last error: injected into the log actor";
     assert!(reason.contains(said), "{reason}");
     let error = waiter.await.unwrap().unwrap_err();
     assert!(matches!(&error, EngineError::LogFailed { .. }), "{error}");

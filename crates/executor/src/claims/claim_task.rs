@@ -39,8 +39,7 @@ struct EndNotifier {
 
 impl Drop for EndNotifier {
     fn drop(&mut self) {
-        let lost =
-            || Err(CallError::transient("the renewal of the claim stopped because of an internal error"));
+        let lost = || Err(CallError::transient("claim renewal stopped because of an internal error"));
         let input = Input::Claim(self.news.take().unwrap_or_else(lost));
         self.inbox.push_all([
             Arrival::Input(input),

@@ -528,7 +528,7 @@ fn handle_failed_acquisition(error: &ClusterError, goes_on: bool) -> Result<Clai
 /// Combines the errors from the home and fallback locations.
 fn combine_errors(reason: &ClusterError, aside: &ClaimLocation, error: &ClusterError) -> ClusterError {
     let text = format!(
-        "{}; the claim cannot be stored in namespace {} either: {}",
+        "{}; storing the claim in namespace {} failed too: {}",
         reason.message, aside.namespace, error.message
     );
     ClusterError::new(reason.kind, text)

@@ -112,7 +112,7 @@ impl Layer for CoveredCluster {
         if call.effect == Effect::Write {
             self.coverage
                 .ensure_covered(
-                    "the operation's claim on its application could not be renewed, so nothing is written",
+                    "cannot write because the operation's claim on its application could not be renewed",
                 )
                 .await?;
         }

@@ -140,8 +140,8 @@ impl ServiceLease {
             };
             tracing::warn!(
                 reason = failure,
-                "failed to renew the Lease of this service; after 10 s without a renewal, nothing is written \
-                 until a renewal succeeds"
+                "failed to renew this service's Lease; writes are suspended after 10 s without a renewal and \
+                 continue once a renewal succeeds"
             );
             pause = RENEWAL_RETRY_DELAY;
         }
@@ -281,7 +281,7 @@ impl Layer for FencedCluster {
         if call.effect == Effect::Write {
             self.fence
                 .0
-                .ensure_covered("the Lease of this service could not be renewed, so nothing is written")
+                .ensure_covered("cannot write because this service's Lease could not be renewed")
                 .await?;
         }
         answer.await

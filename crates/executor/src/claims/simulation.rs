@@ -187,7 +187,7 @@ impl Simulation {
         match ended {
             None => self.actors[who].has_released = true,
             Some(Ok(ClaimEvent::Lost { .. } | ClaimEvent::Without { .. })) => self.end(who),
-            Some(Ok(news)) => panic!("a keeper does not end with {news:?}"),
+            Some(Ok(news)) => panic!("a keeper ended with {news:?}"),
             // The engine retries a failed release like any other command.
             Some(Err(_)) => self.with_scene(|scene| {
                 let after = 1000 + scene.dice.number_below(4000);
@@ -209,9 +209,9 @@ impl Simulation {
             let Some(renewed) = actor.covered_since else { continue };
             assert!(
                 renewed + millis(CLAIM_COVERAGE) <= now,
-                "{who} may write at {now} ms, but so may {other}, which renewed its claim at {renewed} ms"
+                "both {who} and {other} may write at {now} ms; {other} renewed its claim at {renewed} ms"
             );
-            assert!(renewed + millis(CLAIM_DURATION) <= now, "{who} did not wait for the claim of {other}");
+            assert!(renewed + millis(CLAIM_DURATION) <= now, "{who} did not wait for {other}'s claim");
         }
         self.actors[who].covered_since = Some(began);
         self.with_scene(|scene| scene.print(who, format!("may write since {began}")));
@@ -352,5 +352,5 @@ fn no_two_operations_of_an_application_write_at_the_same_time() {
         (works, refused) = (works + worked, refused + sent_away);
     }
     println!("{works} operations ran one after another, {refused} were rejected");
-    assert!(works > 5_000 && refused > 500, "{works} worked, {refused} were refused");
+    assert!(works > 5_000 && refused > 500, "{works} ran, {refused} were rejected");
 }

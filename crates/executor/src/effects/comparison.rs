@@ -227,7 +227,7 @@ pub(super) fn apply_results(planned: &mut PlanResult, compared: Vec<ComparisonRe
                 }
                 if task.action == Action::Apply {
                     task.reason =
-                        format!("out of sync at {}; manifest is applied", first.path.escape_debug());
+                        format!("out of sync at {}; manifest will be applied", first.path.escape_debug());
                 }
                 task.options.checked = checked && is_tried;
             }

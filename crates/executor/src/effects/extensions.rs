@@ -79,7 +79,7 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
                 object(),
                 annotations::HEALTH_JUDGE,
                 &missing(judge),
-                "the object never becomes healthy",
+                "the object will never become healthy",
             );
         }
     }

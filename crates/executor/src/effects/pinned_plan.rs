@@ -88,8 +88,8 @@ impl fmt::Display for OutdatedPlan {
             write!(
                 f,
                 "{OUTDATED_MESSAGE}{plan} was created, in fields that the plan does not cover: \
-                 {changes}{more}; allow this (`tidegate sync --allow-drift`, \
-                 `tidegate app sync --allow-drift`), or create a new plan"
+                 {changes}{more}; allow these changes with `tidegate sync --allow-drift` or `tidegate app \
+                 sync --allow-drift`, or create a new plan"
             )
         } else {
             write!(f, "plan {plan}{INVALID_MESSAGE}{changes}{more}; create a new plan")

@@ -24,11 +24,12 @@ pub(super) async fn explain_rejection(
     let advice = match refused.refusal.as_deref() {
         None => return refused,
         Some(Refusal::UnknownFields(_) | Refusal::StrictDecoding) => {
-            "remove the field, or ignore it by setting the sync option Validate=false on the object".to_owned()
+            "remove the field, or ignore it by setting the sync option Validate=false on the object"
+                .to_owned()
         }
         Some(Refusal::DuplicateItems) => {
-            "remove the duplicate, or apply the object on the client side, as kubectl and Argo CD do, with its sync option ServerSideApply=false or \
-             ServerSideApply=auto"
+            "remove the duplicate, or set the sync option ServerSideApply=false or ServerSideApply=auto on \
+             the object to apply it on the client side, as kubectl and Argo CD do"
                 .to_owned()
         }
         Some(Refusal::ImmutableFields(fields)) => {
@@ -117,7 +118,7 @@ fn is_rejected(path: &str, field: &ImmutableField) -> bool {
 
 /// Returns the remedy for an immutable field.
 fn immutable_field_remedy(task: &Task) -> String {
-    const DELETES: &str = "which deletes the object and creates it again";
+    const DELETES: &str = "to delete and recreate it";
     match (task.gvk.group.as_str(), task.gvk.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             "undo the change; Force=true does not delete objects that contain other objects".to_owned()
@@ -128,10 +129,10 @@ fn immutable_field_remedy(task: &Task) -> String {
         }
         _ if task.options.replace => {
             format!(
-                "give the object another name, or set its sync options Replace=true,Force=true, {DELETES}"
+                "give the object another name, or set its sync options Replace=true,Force=true {DELETES}"
             )
         }
-        _ => format!("give the object another name, or set its sync option Force=true, {DELETES}"),
+        _ => format!("give the object another name, or set its sync option Force=true {DELETES}"),
     }
 }
 

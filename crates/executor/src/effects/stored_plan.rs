@@ -62,7 +62,7 @@ pub enum InvalidPlan {
     },
     /// The document was modified after its creation.
     #[error(
-        "the plan was modified after its creation: its stated hash is {said}, but its content has hash \
+        "the plan was modified after it was created: its recorded hash is {said}, but its content has hash \
          {found}; create the plan again"
     )]
     Modified {

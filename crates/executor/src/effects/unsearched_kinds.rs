@@ -36,11 +36,12 @@ pub(super) fn report_unsearched_kinds(
     // A failed search may succeed later, unless permissions are missing.
     let is_final = blind.iter().all(|one| !one.missing_rights.is_empty());
     let (severity, meaning) = match (deletes, is_known && is_final) {
-        (true, false) => {
-            (Severity::Error, "so nothing is deleted, because the application's objects could be left behind")
-        }
-        (true, true) => (Severity::Warning, "so hooks of earlier syncs may be left behind"),
-        (false, _) => (Severity::Warning, "so objects that are no longer in the manifests are not found"),
+        (true, false) => (
+            Severity::Error,
+            "nothing is deleted because some of the application's objects could be left behind",
+        ),
+        (true, true) => (Severity::Warning, "hooks of earlier syncs may be left behind"),
+        (false, _) => (Severity::Warning, "objects that are no longer in the manifests cannot be found"),
     };
     let kinds = blind.iter().map(|one| one.kind.to_string());
     plan.warnings.push(Warning {
@@ -49,7 +50,7 @@ pub(super) fn report_unsearched_kinds(
         object: None,
         origin: None,
         message: format!(
-            "objects of these kinds cannot be listed, {meaning}: {}; {}",
+            "cannot list objects of these kinds: {} ({}); {meaning}",
             format_names(kinds),
             describe_causes(&blind)
         ),

@@ -9,7 +9,7 @@ use tidegate_oplog::{History, LogError, OperationLog, TypedLog as _};
 pub enum EventGap {
     /// The oldest records of an open operation were compacted. The stream continues with the first remaining
     /// one.
-    #[error("operation {operation}: events after number {after} and before {first} are no longer stored")]
+    #[error("events of operation {operation} after number {after} and before {first} are no longer stored")]
     Compacted {
         /// ID of the requested operation.
         operation: OperationId,
@@ -20,8 +20,8 @@ pub enum EventGap {
     },
     /// The operation has finished, and the log contains only its summary.
     #[error(
-        "operation {operation} has finished, and its events after number {after} are no longer stored; `tidegate ops show \
-         {operation}` has its result"
+        "operation {operation} has finished, and its events after number {after} are no longer stored; \
+         `tidegate ops show {operation}` shows the result"
     )]
     Removed {
         /// ID of the requested operation.

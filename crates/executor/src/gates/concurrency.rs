@@ -23,7 +23,7 @@ pub(crate) const CONCURRENCY_PREFIX: &str = "concurrency:";
 /// Maximum number of operations listed in the reason for waiting.
 const NAMED_OPERATIONS_MAX: usize = 3;
 /// Reason for waiting behind other operations in the queue.
-const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
+const NOT_NEXT: &str = "other operations in the group are ahead in the queue";
 /// Reason for waiting while only some of the required slots are free.
 const NOT_ALL: &str = "the wave needs a free slot in each of its groups, but another group is full";
 
@@ -335,7 +335,7 @@ impl GroupsState {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let are = if inside == 1 { "operation of the group is" } else { "operations of the group are" };
+            let are = if inside == 1 { "operation in the group is" } else { "operations in the group are" };
             format!("{inside} {are} running (maximum: {limit}): {}{more}", names.join(", "))
         }))
     }

@@ -41,7 +41,7 @@ pub(crate) async fn watch_defined_gate(
     while AssertUnwindSafe(watch_gate(subject, definitions, environment, &tell)).catch_unwind().await.is_err()
     {
         tracing::error!(gate = subject.gate, "a gate panicked");
-        tell(Verdict::closed("internal error; the gate is evaluated again"));
+        tell(Verdict::closed("internal error; the gate will be evaluated again"));
         tokio::time::sleep(GATE_RETRY_INTERVAL).await;
     }
 }
@@ -163,7 +163,7 @@ mod tests {
                 Verdict::Open => "open",
             })
             .collect();
-        assert_eq!(reasons[0], "internal error; the gate is evaluated again");
+        assert_eq!(reasons[0], "internal error; the gate will be evaluated again");
         assert!(
             reasons[1].starts_with("sync window never denies syncs") && reasons.len() == 2,
             "{reasons:?}"

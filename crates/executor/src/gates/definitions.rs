@@ -94,7 +94,7 @@ fn add_problems(
     problems: impl IntoIterator<Item = String>,
 ) {
     let is_wrong = name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace());
-    let name_problem = is_wrong.then(|| "use a name without spaces and commas".to_owned());
+    let name_problem = is_wrong.then(|| "use a name without spaces or commas".to_owned());
     let gate = format!("{kind}{name}");
     let problems = name_problem.into_iter().chain(problems);
     wrong.extend(problems.map(|problem| InvalidGate { gate: gate.clone(), problem }));

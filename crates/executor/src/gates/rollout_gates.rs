@@ -41,7 +41,7 @@ pub(crate) async fn evaluate_step_gate(
     let closed = |reason: String| Verdict::Closed { reason, ask_again_after: GATE_RETRY_INTERVAL };
     if concurrency_group(&gate).is_some() {
         return tell(closed(format!(
-            "gate {gate} limits operations, not steps; set it on resources of the Applications, and use maxUpdate here"
+            "gate {gate} limits operations, not steps; set it on the Applications' resources, and use maxUpdate to limit a step"
         )));
     }
     let registered = shared.extensions.gates.get(&gate);

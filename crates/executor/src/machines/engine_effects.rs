@@ -101,7 +101,7 @@ impl<W: MachineEffects> Effects<W::Machine> for EngineEffects<W> {
         batch: MachineBatch<W::Machine>,
         _: Timestamp,
     ) -> Result<(), ActorProcessingErr> {
-        let summary = W::summary(state).ok_or("a machine that has not started cannot be written")?;
+        let summary = W::summary(state).ok_or("cannot record a machine that has not started")?;
         let events = AppendOf::new(self.handle.id, batch.first_sequence, batch.events, summary);
         let append = AppendOf { snapshot: batch.snapshot, ..events };
         // Keep a copy: by the time the state is durable, the current state may include later events.

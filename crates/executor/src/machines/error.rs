@@ -43,7 +43,7 @@ pub enum MachineError {
         reason: String,
     },
     /// A machine of another kind is running under this ID.
-    #[error("{id} is already running, but its kind is not {wanted}; use a different id")]
+    #[error("{id} is already running, but it is not a machine of kind {wanted}; use a different ID")]
     IdInUse {
         /// The ID.
         id: StreamId,
@@ -60,7 +60,7 @@ pub enum MachineError {
     #[error(transparent)]
     Log(#[from] Arc<LogError>),
     /// The engine is shutting down.
-    #[error("the engine is shutting down; {machine} can be resumed")]
+    #[error("the engine is shutting down; resume {machine} once the engine restarts")]
     ShuttingDown {
         /// The machine.
         machine: StreamName,

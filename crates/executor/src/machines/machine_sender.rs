@@ -85,6 +85,6 @@ impl<M: Machine> MachineSender<M> {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("background work of the machine panicked")
+        .unwrap_or("a background task of the machine panicked")
         .to_owned()
 }

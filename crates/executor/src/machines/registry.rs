@@ -114,7 +114,7 @@ impl MachineRegistry {
         };
         // Each machine enforces its own time limit. This one covers machines with work that never returns.
         if tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_err() {
-            tracing::warn!("a machine did not stop in time; the next engine continues it");
+            tracing::warn!("a machine did not stop in time; it will continue when the engine restarts");
         }
     }
 

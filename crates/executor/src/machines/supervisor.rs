@@ -155,8 +155,10 @@ impl<W: MachineEffects> SupervisorState<W> {
                 self.finish(myself, EndReason::Over).await;
             }
             Ok(StoredMachine::Missing) if self.has_started => {
-                let reason =
-                    format!("{}; the log has no record of it yet: start it again", self.last_failure);
+                let reason = format!(
+                    "{}; the log has no record of the machine yet, so start it again",
+                    self.last_failure
+                );
                 self.finish(myself, EndReason::Failed(MachineError::Aborted { machine, reason })).await;
             }
             Ok(StoredMachine::Missing) => match self.arguments.start_input.take() {
@@ -180,7 +182,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         let published = std::panic::catch_unwind(AssertUnwindSafe(|| make().publish_state(&state)));
         if published.is_err() {
             let machine = self.arguments.entry.handle.name();
-            tracing::error!(%machine, "the effects of a finished machine panicked");
+            tracing::error!(%machine, "publishing the state of a finished machine panicked");
         }
     }
 
@@ -276,7 +278,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
         if error.is::<LogActorFailed>() {
             // The log actor caused this failure, and its failures are counted separately.
-            tracing::warn!(%machine, "continues from the log: {error}");
+            tracing::warn!(%machine, "restarting the machine from the log: {error}");
             return self.read_from_log(myself, Duration::ZERO, None);
         }
         let (failures, wait) = (self.restarts.record_failure(Instant::now()), self.restarts.delay());

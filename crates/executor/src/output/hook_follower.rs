@@ -99,8 +99,8 @@ impl HookFollower {
                     continue;
                 }
                 let Some(place) = self.reader.try_acquire_permit() else {
-                    let text = "the maximum number of containers is already being followed; output of other \
-                                containers appears once one of these containers finishes";
+                    let text = "already following the maximum number of containers; output from other \
+                                containers will appear once a followed container finishes";
                     return self.reader.note(Some(self.key.clone()), text);
                 };
                 self.followed.insert(known);

@@ -63,7 +63,7 @@ fn folders_are_chosen_by_patterns() {
     let never = directories(json!([{"path": "apps/*/"}]), json!({}));
     let error = error_of(&mut git_inputs(), DEFAULT_OPTIONS, never);
     let expected =
-        "generators[0].git: pattern \"apps/*/\" can never match: paths do not end with a slash; use apps/*";
+        "generators[0].git: pattern \"apps/*/\" can never match: paths must not end with a slash; use apps/*";
     assert_eq!(error, expected);
     let excluded =
         directories(json!([{"path": "apps/web"}, {"path": ".github", "exclude": true}]), json!({}));
@@ -86,27 +86,27 @@ fn patterns_that_select_or_exclude_nothing_are_errors() {
     for (entry, said) in [
         (
             selecting("/apps/*"),
-            "pattern \"/apps/*\" can never match: paths do not begin with a slash; use apps/*",
+            "pattern \"/apps/*\" can never match: paths must not begin with a slash; use apps/*",
         ),
         (
             selecting("apps//web"),
-            "pattern \"apps//web\" can never match: paths do not contain an empty segment or the segment \".\"; use apps/web",
+            "pattern \"apps//web\" can never match: paths must not contain an empty segment or the segment \".\"; use apps/web",
         ),
         (
             selecting("apps/[a-z]*/"),
-            "pattern \"apps/[a-z]*/\" can never match: paths do not end with a slash; use apps/[a-z]*",
+            "pattern \"apps/[a-z]*/\" can never match: paths must not end with a slash; use apps/[a-z]*",
         ),
         (
             excluding("apps/web/"),
-            "pattern \"apps/web/\" can never match: paths do not end with a slash; use apps/web",
+            "pattern \"apps/web/\" can never match: paths must not end with a slash; use apps/web",
         ),
         (
             excluding("/apps/web"),
-            "pattern \"/apps/web\" can never match: paths do not begin with a slash; use apps/web",
+            "pattern \"/apps/web\" can never match: paths must not begin with a slash; use apps/web",
         ),
         (
             files(&["*.yaml", "!/a.yaml"]),
-            "pattern \"/a.yaml\" can never match: paths do not begin with a slash; use a.yaml",
+            "pattern \"/a.yaml\" can never match: paths must not begin with a slash; use a.yaml",
         ),
         (
             selecting("apps/* "),
@@ -122,11 +122,11 @@ fn patterns_that_select_or_exclude_nothing_are_errors() {
         ),
         (
             excluding("./apps/*"),
-            "each path in directories also has an entry with exclude: true, so no path is selected; remove one of the two entries",
+            "every path in directories is also excluded by an entry with exclude: true, so no path is selected; for each path, remove one of the two entries",
         ),
         (
             files(&["!*.json", "a.yaml", "*.json", "!a.yaml"]),
-            "each path in files also has an entry with exclude: true, so no path is selected; remove one of the two entries",
+            "every path in files is also excluded by an entry with exclude: true, so no path is selected; for each path, remove one of the two entries",
         ),
         (
             only,

@@ -37,7 +37,7 @@ fn an_invalid_application_is_rejected_with_its_name() {
             set["spec"]["template"]["metadata"]["finalizers"] = json!([]);
             *set.pointer_mut(&format!("/spec/template{pointer}")).unwrap() = value;
         });
-        let start = format!("generates Application web-shop, which is invalid: {said}");
+        let start = format!("generates invalid Application web-shop: {said}");
         assert!(message.starts_with(&start), "{pointer}: {message}");
         assert!(message.ends_with(" (from generators[0].list, element 1)"), "{message}");
     }
@@ -100,7 +100,7 @@ fn a_specification_that_serve_refuses_is_rejected_with_the_line() {
         let message = rejection_text(|set| {
             set["spec"]["templatePatch"] = json!(format!("spec:\n  {patch}\n"));
         });
-        let start = format!("generates Application web-shop, which is invalid: {said}");
+        let start = format!("generates invalid Application web-shop: {said}");
         assert!(message.starts_with(&start), "{patch}: {message}");
         let line = format!("(line 2 of templatePatch, {patch:?})");
         assert!(message.contains(&line), "{patch}: {message}");

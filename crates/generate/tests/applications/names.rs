@@ -28,13 +28,9 @@ fn a_duplicate_name_is_rejected_with_both_sources() {
 #[test]
 fn a_misspelled_parameter_of_a_name_is_named() {
     for (go, template, said) in [
-        (true, "{{ .nmae }}-shop", "uses the parameter .nmae, which is missing: did you mean name?"),
-        (false, "{{nmae}}-shop", "uses the parameter {{nmae}}, which is missing: did you mean name?"),
-        (
-            false,
-            "{{cluster}}-shop",
-            "uses the parameter {{cluster}}, which is missing: available parameters: name",
-        ),
+        (true, "{{ .nmae }}-shop", "uses unknown parameter .nmae: did you mean name?"),
+        (false, "{{nmae}}-shop", "uses unknown parameter {{nmae}}: did you mean name?"),
+        (false, "{{cluster}}-shop", "uses unknown parameter {{cluster}}: available parameters: name"),
     ] {
         let generated = generate_all(&appset(json!([{"name": "web"}]), |set| {
             set["spec"]["goTemplate"] = json!(go);

@@ -58,7 +58,7 @@ pub(super) const SPRIG: &[Builtin] = &[
 
 fn now(call: &Call) -> Result<Time, String> {
     call.now.map(Time::from_seconds).ok_or_else(|| {
-        "the current time is not available in this template, because each rendering would differ".to_owned()
+        "the current time is not available in this template: it would differ between renderings".to_owned()
     })
 }
 

@@ -154,7 +154,7 @@ pub(crate) fn parse_rows(text: &str) -> Result<Vec<HealthRow>, RowError> {
 
 fn parse_row(line: &str, source: &str) -> Result<HealthRow, String> {
     if source.is_empty() {
-        return Err("no documentation is cited; add its URL on a line before".to_owned());
+        return Err("no documentation is cited; add its URL on a preceding line".to_owned());
     }
     let mut columns = line.split(" | ");
     let mut head = columns.next().unwrap_or_default().split_whitespace();
@@ -167,7 +167,7 @@ fn parse_row(line: &str, source: &str) -> Result<HealthRow, String> {
         None => EvidenceKind::IfPresent,
         Some("gen") => EvidenceKind::Generation,
         Some("once") => EvidenceKind::Once,
-        Some(other) => return Err(format!("{other:?} is neither gen nor once")),
+        Some(other) => return Err(format!("expected gen or once, found {other:?}")),
     };
     let clauses = columns.map(parse_clause).collect::<Result<Vec<_>, _>>()?;
     if clauses.is_empty() {
@@ -261,7 +261,7 @@ fn parse_test(text: &str) -> Result<ClauseTest, String> {
             match statuses.iter().find(|one| {
                 !matches!(one.as_str(), "True" | "False" | "Unknown" | "Degraded" | "Progressing")
             }) {
-                Some(other) => Err(format!("{other:?} is not the status of a condition")),
+                Some(other) => Err(format!("{other:?} is not a valid condition status")),
                 None => {
                     Ok(ClauseTest::Condition { kind: kind.to_owned(), statuses, reasons, is_newest: newest })
                 }
@@ -293,7 +293,7 @@ fn parse_path(text: &str) -> Result<Path, String> {
         None => (false, text),
     };
     if !is_field(text) || steps.split('.').any(str::is_empty) {
-        return Err(format!("{text:?} is not a field; use .field for status.field, or spec.field"));
+        return Err(format!("{text:?} is not a field; use spec.field, or .field for status.field"));
     }
     Ok(Path { is_in_status: in_status, steps: steps.split('.').map(str::to_owned).collect() })
 }

@@ -227,7 +227,7 @@ impl Parser {
         {
             length += 1;
             if length > CHAIN_MAX {
-                return Err(format!("more than {CHAIN_MAX} operators in a row; group some in parentheses"));
+                return Err(format!("more than {CHAIN_MAX} operators in a row; group some with parentheses"));
             }
             self.position += 1;
             let right = self.parse_binary(strength + 1)?;
@@ -359,7 +359,7 @@ impl Parser {
     fn error_at(&self, wanted: &str) -> String {
         match self.tokens.get(self.position) {
             Some((place, _)) => format!("expected {wanted} at character {}", place + 1),
-            None => format!("expected {wanted} at the end, character {}", self.length + 1),
+            None => format!("expected {wanted} at the end of the expression (character {})", self.length + 1),
         }
     }
 }

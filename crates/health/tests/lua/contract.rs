@@ -42,7 +42,7 @@ fn no_result_or_an_empty_table_is_no_status() {
         let error = run(script, json!({})).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "health script widget.lua returned no status; return a table with the strings status and \
+            "health script widget.lua returned no status; return a table with the string fields status and \
              message",
             "{script}"
         );
@@ -62,7 +62,8 @@ fn anything_else_is_an_error() {
     ] {
         let error = run(script, json!({})).unwrap_err();
         let expected = format!(
-            "health script widget.lua must return a table with the strings status and message, found {found}"
+            "health script widget.lua must return a table with the string fields status and message, found \
+             {found}"
         );
         assert_eq!(error.to_string(), expected, "{script}");
         assert_eq!(Health::from(error).status, HealthStatus::Unknown);

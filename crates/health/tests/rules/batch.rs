@@ -62,7 +62,7 @@ fn cron_job() {
         (json!({"status": {}}), healthy("CronJob has not been scheduled yet")),
         (
             json!({"status": {"lastScheduleTime": late}}),
-            healthy("CronJob has been scheduled and has not succeeded yet"),
+            healthy("CronJob has been scheduled but has not succeeded yet"),
         ),
         (
             json!({"status": {"lastScheduleTime": late, "lastSuccessfulTime": early, "active": [{"name": "x-1"}]}}),

@@ -30,7 +30,7 @@ fn deployment() {
         ),
         (
             json!({"spec": {"replicas": 3}, "status": {"replicas": 4, "updatedReplicas": 3}}),
-            progressing("Waiting for rollout: 1 old replicas to be terminated"),
+            progressing("Waiting for rollout: 1 old replicas pending termination"),
         ),
         (
             json!({"spec": {"replicas": 3}, "status": {"replicas": 3, "updatedReplicas": 3, "availableReplicas": 1}}),

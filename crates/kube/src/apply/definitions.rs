@@ -57,7 +57,7 @@ impl KubeCluster {
         if tokio::time::timeout(SERVE_TIMEOUT, served).await.is_err() {
             tracing::warn!(
                 name = definition.name(),
-                "the server does not serve the kind of a CustomResourceDefinition yet"
+                "the kind defined by a CustomResourceDefinition is not served yet"
             );
         }
         latest

@@ -123,10 +123,8 @@ impl KubeCluster {
             let finalizers: Vec<&str> = live.finalizers().collect();
             let held =
                 if finalizers.is_empty() { String::new() } else { format!(" ({})", finalizers.join(", ")) };
-            let text = format!(
-                "{} cannot be created again: the old object is still being deleted{held}",
-                target.key()
-            );
+            let text =
+                format!("{} cannot be recreated: the old object is still being deleted{held}", target.key());
             Err(ClusterError::new(ErrorKind::Conflict, text))
         })
     }

@@ -110,7 +110,7 @@ async fn refusals_have_the_error_kind_that_the_engine_needs() {
         (
             Reply::Json(413, status_body(413, "RequestEntityTooLarge", "limit is 3145728")),
             ErrorKind::Invalid,
-            "ConfigMap \"a\" is too large: the manifest has 0.01 MB",
+            "ConfigMap \"a\" is too large: the manifest is 0.01 MB",
         ),
         (
             Reply::Json(500, status_body(500, "", "etcdserver: request is too large")),
@@ -147,7 +147,7 @@ async fn refusals_have_the_error_kind_that_the_engine_needs() {
             "cannot parse the server's response for v1 ConfigMap a",
         ),
         (Reply::Text(200, "[]"), ErrorKind::Server, "must be a map of fields"),
-        (Reply::Broken, ErrorKind::Unavailable, "the connection to https://kube.test broke during PATCH"),
+        (Reply::Broken, ErrorKind::Unavailable, "the connection to https://kube.test was lost during PATCH"),
     ];
     for (reply, kind, text) in rows {
         let reply = Mutex::new(Some(reply));

@@ -95,7 +95,7 @@ async fn a_watch_ends_with_its_error() {
             vec![watch_line("ADDED", &live_config_map("a")).into_bytes()],
             End::Broken,
             ErrorKind::Unavailable,
-            "broke during GET",
+            "was lost during GET",
         ),
     ] {
         let events = collect_events(pieces, end).await;

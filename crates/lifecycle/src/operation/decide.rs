@@ -92,10 +92,10 @@ fn decide_accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec
         Input::Unpause { by } => user_requests::unpause(header, by, now),
         Input::ConfirmPrune { .. } => Err(Rejection::NothingToConfirm),
         Input::Approve { .. } => Err(Rejection::NothingToApprove(
-            "the operation is not planned yet; approve it once it is planned".to_owned(),
+            "the operation has not been planned yet; approve it once it has a plan".to_owned(),
         )),
         Input::Override { what, .. } => Err(Rejection::NothingToOverride(format!(
-            "the operation is not planned yet, so there is nothing to {}; wait for its plan",
+            "the operation has not been planned yet, so there is nothing to {}; wait for its plan",
             what.verb()
         ))),
         // Nothing has been assessed yet, so there is nothing to reassess.

@@ -23,7 +23,7 @@ pub struct Event {
     /// Name of the operation's application, as in the request.
     pub application: String,
     /// Sequence number of the recorded event, starting at 1. The numbers increase within an operation, but
-    /// have gaps, because most recorded events are too detailed to emit.
+    /// have gaps, because most recorded events are too fine-grained to emit.
     pub sequence: u64,
     /// Time on the recording engine's clock. `None` for a few kinds of events that are recorded without a
     /// time, shortly after the previous event.
@@ -286,7 +286,8 @@ impl EventEmitter {
         self.sequence
     }
 
-    /// Returns the event to emit for the next recorded event, or `None` if that is too detailed.
+    /// Converts the next recorded event to the event to emit. `None` if the recorded event isn't emitted,
+    /// usually because it is too fine-grained.
     pub fn emit(&mut self, event: &OperationEvent) -> Option<Event> {
         self.sequence = self.sequence.saturating_add(1);
         match event {

@@ -344,7 +344,7 @@ fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestam
         WaveStep::AwaitingHealth | WaveStep::Passed => {
             (describe_healthy(operation, index), unhealthy_items(operation, index))
         }
-        WaveStep::Verifying => ("checking that its namespaces still exist".to_owned(), Vec::new()),
+        WaveStep::Verifying => ("checking that the wave's namespaces still exist".to_owned(), Vec::new()),
         WaveStep::Settling { until } => {
             (describe_healthy(operation, index), settling_items(operation, index, until, now))
         }
@@ -405,13 +405,13 @@ fn held_items(operation: &Operation, index: u32, since: Timestamp, now: Timestam
     });
     let prunes = operation.unconfirmed_prunes(index).map(|task| AwaitedItem {
         what: name(task),
-        why: format!("its pruning needs confirmation: `tidegate ops confirm {}`", operation.header.operation),
+        why: format!("pruning needs confirmation: `tidegate ops confirm {}`", operation.header.operation),
         since,
     });
     let others = operation.later_unconfirmed_prunes(index).map(|(later, task)| AwaitedItem {
         what: name(task),
         why: format!(
-            "will be pruned in wave {}; the same confirmation covers it",
+            "will be pruned in wave {}, covered by the same confirmation",
             wave_position(operation, later).0
         ),
         since,
@@ -426,8 +426,9 @@ fn describe_applied(operation: &Operation, index: u32) -> String {
     format!("{done} of {all} applied")
 }
 
-/// Returns the items that the applying step is waiting for: definitions that the next group may need, hooks
-/// whose name was taken again, resources that must be recreated, and failing calls.
+/// Returns the items that the applying step is waiting for: definitions that the next group may need, objects
+/// that must be deleted before a hook or resource is created, hooks that another operation is still running,
+/// and failing calls.
 fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let definitions = operation
         .current_apply_group(index)
@@ -473,7 +474,7 @@ fn wait_start(operation: &Operation, state: &TaskState) -> Timestamp {
 fn describe_failed_calls(calls: &CallFailures) -> String {
     match calls.failed {
         1 => format!("a call failed: {}", calls.message),
-        failed => format!("{failed} calls failed, the last: {}", calls.message),
+        failed => format!("{failed} calls failed; last error: {}", calls.message),
     }
 }
 
@@ -485,7 +486,7 @@ fn awaited_reason(operation: &Operation, state: &TaskState) -> String {
         (Progress::Deleting { .. }, _) => return messages::deletion_message(state.reason()),
         (Progress::Stopping { reason }, _) => format!("being stopped: {reason}"),
         (Progress::Done, _) if operation.header.paused.is_some() => {
-            "it has ended; its finalizer is removed when the operation is unpaused".to_owned()
+            "it has ended; its finalizer will be removed when the operation is unpaused".to_owned()
         }
         (Progress::Done, _) => "its finalizer is being removed".to_owned(),
         (_, Some(seen)) if seen.health.message.is_empty() => format!("{:?}", seen.health.status),
@@ -522,8 +523,7 @@ fn deletion_items(operation: &Operation, index: u32) -> impl Iterator<Item = (&T
 fn occupied_place_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let occupied = |(_, task, state): (_, &Task, &TaskState)| {
         let occupant = state.occupant.as_deref()?;
-        let why =
-            format!("operation {} is running the same hook; waiting until that run ends", occupant.operation);
+        let why = format!("operation {} is still running the same hook", occupant.operation);
         Some(AwaitedItem { what: name(task), why, since: occupant.since })
     };
     operation.wave_tasks(index).filter_map(occupied).collect()

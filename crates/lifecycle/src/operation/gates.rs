@@ -232,5 +232,5 @@ fn closed_gate_message(gate: &str, reason: &str) -> String {
 }
 
 fn soak_message(until: Timestamp) -> String {
-    format!("the previous wave soaks until {until}")
+    format!("the previous wave is soaking until {until}")
 }

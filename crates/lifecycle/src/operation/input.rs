@@ -196,7 +196,8 @@ pub enum Answer {
     /// Result of [`Command::Prune`](super::Command).
     Pruned(Result<PruneResult, CallError>),
     /// Result of [`Command::ClearHook`](super::Command). Also a result of [`Command::Apply`](super::Command)
-    /// for a hook whose name was taken again, and for a resource that is being deleted and must be recreated.
+    /// for a hook when another object with the same name prevents its creation, and for a resource that is
+    /// being deleted and must be recreated.
     Cleared(Result<ClearingResult, CallError>),
     /// Result of [`Command::Apply`](super::Command).
     Applied(Result<Box<ApplyResponse>, CallError>),

@@ -34,13 +34,13 @@ pub(crate) const TERMINATED_BY_DEADLINE: &str = "deadline";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
 pub(crate) const TERMINATING: &str = "operation is terminating";
 pub(crate) const TERMINATING_LATE: &str = "operation is terminating due to timeout";
-pub(crate) const INCONSISTENT_PLAN: &str =
-    "the plan is inconsistent; this is a bug in the planner, please report it";
+pub(crate) const INCONSISTENT_PLAN: &str = "the plan is inconsistent; please report this bug in the planner";
 pub(crate) const PRUNED: &str = "pruned";
-pub(crate) const NOT_TRIED: &str = "not checked: this operation creates its kind or namespace (dry run)";
-pub(crate) const RUNNER_NOT_TRIED: &str = "not checked: a hook runner executes it (dry run)";
+pub(crate) const NOT_TRIED: &str =
+    "not checked: this operation creates the object's kind or namespace (dry run)";
+pub(crate) const RUNNER_NOT_TRIED: &str = "not checked: a hook runner runs this hook (dry run)";
 /// Message of a resource that was deleted and must be recreated.
-pub(crate) const RECREATED: &str = "deleted, will be created again";
+pub(crate) const RECREATED: &str = "deleted; will be recreated";
 /// Message of an object that still exists although its deletion was requested.
 const DELETION_PENDING: &str = "deletion requested";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
@@ -68,7 +68,7 @@ pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
         None => message,
         Some(line) => {
             let line: String = line.chars().take(LAST_LINE_MAX).collect();
-            format!("{message} (its log ends with {line:?}; `tidegate ops show` has more)")
+            format!("{message} (last log line: {line:?}; see `tidegate ops show` for more)")
         }
     }
 }
@@ -119,21 +119,22 @@ pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) 
     let application = &header.request.application;
     let who = match holder {
         Some(holder) => format!("is now held by {holder}"),
-        None => "was taken by another operation, which has ended".to_owned(),
+        None => "was taken by another operation that has since ended".to_owned(),
     };
     format!(
-        "the claim on application {application} {who}: it expired without a renewal, or its Lease was \
-         changed. This operation stops without writing anything else and leaves its running hooks in place; \
-         sync again when the other operation finishes"
+        "the claim on application {application} {who}: the claim was not renewed in time, or its Lease was \
+         changed. This operation stops without writing anything else and leaves its running hooks in \
+         place; sync again when the other operation finishes"
     )
 }
 
 /// Message of a hook whose delete request got no response in time.
-pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not respond before the termination had to end; the hook may still be \
-     running, so check and delete it manually";
+pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not respond before the termination \
+                                      timed out; the hook may still be running, so check and delete it \
+                                      manually";
 /// Message of a hook whose finalizer couldn't be removed because the cluster didn't respond in time.
-pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not respond before the termination had to end; remove \
-     the finalizer manually";
+pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not respond before \
+                                       the termination timed out; remove the finalizer manually";
 
 /// Returns the message of a superseded operation.
 pub(crate) fn superseded_message(by: &ClaimHolder) -> String {
@@ -182,8 +183,8 @@ pub(crate) fn namespace_lost_message(name: &str, loss: Loss) -> String {
 
 /// Returns the message for a namespace that was deleted or recreated before the operation wrote to it.
 pub(crate) fn namespace_lost_early_message(name: &str, loss: Loss) -> String {
-    let when = if loss == Loss::Terminating { " when it is gone" } else { "" };
-    format!("{}, and this operation writes objects to it; sync again{when}", loss.describe(name))
+    let when = if loss == Loss::Terminating { " once it is gone" } else { "" };
+    format!("{}, but this operation writes objects to it; sync again{when}", loss.describe(name))
 }
 
 /// Returns the message of an attempt whose dry run failed. The results list the failed objects. The message
@@ -207,13 +208,13 @@ pub(crate) fn dry_run_failed_message(operation: &Operation) -> String {
     };
     let request = &operation.header.request;
     let advice = match request.options.has("CreateNamespace=true") {
-        false => "create missing namespaces, or sync with CreateNamespace=true".to_owned(),
+        false => "create the missing namespaces, or sync with CreateNamespace=true".to_owned(),
         true => format!(
-            "create missing namespaces, or add them to the manifests: CreateNamespace=true creates only the destination namespace, which is {}",
+            "create the missing namespaces or add them to the manifests: CreateNamespace=true creates only the destination namespace ({})",
             request.namespace
         ),
     };
-    with_reason(DRY_RUN_FAILED, &[&format!("{reason}, and this operation writes objects there; {advice}")])
+    with_reason(DRY_RUN_FAILED, &[&format!("{reason}, but this operation writes objects there; {advice}")])
 }
 
 impl Loss {
@@ -239,8 +240,8 @@ impl Loss {
 /// Returns the error message for a plan that both prunes a namespace and writes to it.
 pub(crate) fn namespace_pruned_message(name: &str, inside: &Task) -> String {
     let advice = match inside.phase {
-        Phase::PostDelete => "keep it with the sync option Delete=false",
-        _ => "keep it in the manifests",
+        Phase::PostDelete => "keep the namespace with the sync option Delete=false",
+        _ => "keep the namespace in the manifests",
     };
     format!(
         "namespace {name} would be pruned, but this operation writes objects to it, such as {}; {advice}, or move the objects to another namespace",

@@ -53,8 +53,8 @@ pub enum InvalidScope {
     Task(String),
     /// The string is not a valid wave name.
     #[error(
-        "invalid wave {0:?}: use PHASE/NUMBER, such as Sync/1, or the number of the wave in the plan, \
-         starting at 1"
+        "invalid wave {0:?}: use PHASE/NUMBER, such as Sync/1, or the wave's number in the plan, starting \
+         at 1"
     )]
     Wave(String),
     /// Both a task and a wave are specified, or neither.

@@ -110,11 +110,11 @@ fn describe_progress(before: &Member) -> String {
         Progress::Waiting | Progress::Late | Progress::Gone => "before its turn came".to_owned(),
         Progress::Promoted | Progress::Named { .. } => "before its sync had started".to_owned(),
         Progress::Running { .. } | Progress::Stopping { .. } => "while its sync was running".to_owned(),
-        Progress::Settling { .. } => "after its sync, before it was Healthy".to_owned(),
-        Progress::Healthy { .. } => "after it had reached its target and was Healthy".to_owned(),
+        Progress::Settling { .. } => "after its sync but before it became Healthy".to_owned(),
+        Progress::Healthy { .. } => "after it reached its target and became Healthy".to_owned(),
         Progress::RolledBack { .. } => "after it was rolled back".to_owned(),
         Progress::Assumed => "after it was assumed Healthy".to_owned(),
-        Progress::Failed { message, .. } => format!("after it had failed: {message}"),
+        Progress::Failed { message, .. } => format!("after it failed: {message}"),
         Progress::Skipped(attribution) => format!("after it was skipped by {}", attribution.display()),
     }
 }

@@ -144,7 +144,7 @@ fn describe_wait(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<S
         Progress::Waiting if member.is_awaiting_retry() => Some(describe_retry_time(rollout).to_owned()),
         Progress::Promoted => Some(or_trouble("Pending: its sync is being created".to_owned())),
         Progress::Named { window: Some(window), .. } => {
-            Some(or_trouble(format!("Pending: its sync waits for {}", delay_message(window))))
+            Some(or_trouble(format!("Pending: its sync is waiting for {}", delay_message(window))))
         }
         Progress::Named { .. } => Some(or_trouble("Pending: its sync has not started".to_owned())),
         Progress::Running { operation } => Some(or_trouble(format!("operation {operation} is running"))),
@@ -160,7 +160,7 @@ fn describe_wait(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<S
 /// Returns the description of a pending retry.
 fn describe_retry_time(rollout: &Rollout) -> &'static str {
     match rollout.paused {
-        Some(_) => "it is retried when the rollout is resumed",
+        Some(_) => "it will be retried when the rollout is resumed",
         None => "it is queued for a retry",
     }
 }
@@ -170,7 +170,7 @@ fn describe_unhealthy(member: &Member) -> String {
     let Some(observation) = &member.seen else { return NOT_OBSERVED.to_owned() };
     let of_others = observation.deployed.as_ref() != Some(&member.target);
     if of_others && observation.operation >= member.progress.operation() {
-        return "another operation has deployed a different target since".to_owned();
+        return "another operation has since deployed a different target".to_owned();
     }
     let message =
         if observation.message.is_empty() { String::new() } else { format!(": {}", observation.message) };
@@ -187,8 +187,8 @@ fn warnings(rollout: &Rollout) -> Vec<String> {
     let mut warnings: Vec<String> = list_overdue(rollout).into_iter().collect();
     if rollout.new_targets.is_some() {
         let then = match rollout.options.on_new_targets {
-            OnNewTargets::Supersede => "this rollout ends at the next safe point",
-            OnNewTargets::Finish => "a rollout to these targets starts when this rollout ends",
+            OnNewTargets::Supersede => "this rollout will end at the next safe point",
+            OnNewTargets::Finish => "a rollout to these targets will start when this rollout ends",
         };
         warnings.push(format!("the ApplicationSet has new targets: {then}"));
     }

@@ -12,7 +12,8 @@ use crate::fleet::{Attribution, format_application_count, join_names, step_name}
 pub const OPERATION_REASON: &str = "ApplicationSet RollingSync triggered a sync of this Application resource";
 
 pub(super) const COMPLETED_MESSAGE: &str = "ApplicationSet Rollout has completed";
-pub(super) const SUPERSEDED_MESSAGE: &str = "the ApplicationSet has new targets; a new rollout deploys them";
+pub(super) const SUPERSEDED_MESSAGE: &str =
+    "the ApplicationSet has new targets; a new rollout will deploy them";
 pub(super) const NO_PREVIOUS_DEPLOYMENT: &str = "there is no previous deployment to roll back to";
 
 pub(super) const RESYNC_MESSAGE: &str = "Application needs another sync, setting status to Waiting";
@@ -48,7 +49,7 @@ pub(super) fn member_message(member: &Member) -> String {
                 .to_owned()
         }
         Progress::Named { window: Some(window), .. } => {
-            format!("Application moved to Pending status, its sync waits for {}", delay_message(window))
+            format!("Application moved to Pending status, its sync is waiting for {}", delay_message(window))
         }
         Progress::Running { .. } => format!("Application resource became Progressing, {same}"),
         Progress::Settling { adopted: true, .. } => {
@@ -66,7 +67,7 @@ pub(super) fn member_message(member: &Member) -> String {
         Progress::RolledBack { .. } => "rolled back to its previous target".to_owned(),
         Progress::Assumed => "Application was Pending for too long, updating status to Healthy".to_owned(),
         Progress::Skipped(attribution) => format!("skipped by {}", attribution.display()),
-        Progress::Gone => "no longer an Application of the ApplicationSet".to_owned(),
+        Progress::Gone => "no longer part of the ApplicationSet".to_owned(),
         Progress::Late => "added after its step had passed; the next rollout includes it".to_owned(),
     }
 }
@@ -91,13 +92,13 @@ fn stop_outcome_message(then: &StopOutcome) -> &'static str {
         StopOutcome::Fail { .. } => ", and it counts as failed",
         StopOutcome::Assume => ", and it counts as Healthy",
         StopOutcome::Skip(_) => ", and it is skipped",
-        StopOutcome::Go => ", because the Application no longer exists",
+        StopOutcome::Go => " because the Application no longer exists",
         StopOutcome::RollBack => ", and it is rolled back",
     }
 }
 
 pub(super) fn pending_timeout_message(timeout: Duration) -> String {
-    format!("its sync had not started after {}", format_duration(timeout))
+    format!("its sync did not start within {}", format_duration(timeout))
 }
 
 pub(super) fn terminated_message(attribution: &Attribution) -> String {
@@ -176,6 +177,12 @@ pub(super) fn rollback_outcome(rollout: &Rollout, step: u32) -> (End, String) {
     if left.is_empty() {
         (End::RolledBack, format!("{name} was rolled back: {reason}"))
     } else {
-        (End::Failed, format!("{name} could not be rolled back: {}; {reason}", join_names(&left)))
+        (
+            End::Failed,
+            format!(
+                "{name} could not be rolled back: {}; reason for the rollback: {reason}",
+                join_names(&left)
+            ),
+        )
     }
 }

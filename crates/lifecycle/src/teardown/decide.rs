@@ -210,7 +210,9 @@ fn members_in_scope<'a>(
             let reason = || {
                 let steps = teardown.order.step_count().saturating_sub(1);
                 let members = list_by_step(teardown, |_| true);
-                format!("step {number} does not exist (steps in the deletion order: {steps}); {members}")
+                format!(
+                    "step {number} does not exist (number of steps in the deletion order: {steps}); {members}"
+                )
             };
             Ok(teardown.members_in_step(step.ok_or_else(reason)?).collect())
         }

@@ -72,16 +72,16 @@ fn describe_wait(teardown: &Teardown, member: &Member) -> Option<String> {
     let or_trouble = |text: &str| if trouble.is_empty() { text.to_owned() } else { trouble.clone() };
     match &member.progress {
         Progress::Waiting if teardown.order == Order::Orphaned => Some("it is being released".to_owned()),
-        Progress::Waiting if teardown.order.is_witnessed() => {
-            Some("it is deleted with its ApplicationSet, and its deletion has not started yet".to_owned())
-        }
+        Progress::Waiting if teardown.order.is_witnessed() => Some(
+            "it will be deleted with its ApplicationSet, but its deletion has not started yet".to_owned(),
+        ),
         Progress::Waiting if teardown.is_watched(member) => {
             Some("maxUpdate is 0: delete it manually, or skip it".to_owned())
         }
         Progress::Condemned => Some(or_trouble("it is about to be deleted")),
         Progress::Going if member.kept_by.is_empty() => Some("it is being deleted".to_owned()),
-        Progress::Going => Some(format!("it is being deleted and waits for {}", member.kept_by)),
-        Progress::Confirming { .. } => Some(or_trouble("it appears to be deleted and is checked again")),
+        Progress::Going => Some(format!("it is being deleted and is waiting for {}", member.kept_by)),
+        Progress::Confirming { .. } => Some(or_trouble("it appears to be deleted; checking again")),
         Progress::Waiting | Progress::Gone | Progress::Left(_) | Progress::Released => None,
     }
 }

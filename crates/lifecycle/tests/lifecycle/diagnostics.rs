@@ -82,7 +82,7 @@ fn the_last_log_lines_of_a_hook_are_stored() {
     assert_eq!(logs.len(), 1);
     assert_eq!((logs[0].name.as_str(), logs[0].pod.as_str()), ("migrate", "migrate-x"));
     assert!(
-        explain_world(&world).contains("its log ends with \"ERROR: relation \\\"orders\\\" exists\""),
+        explain_world(&world).contains("last log line: \"ERROR: relation \\\"orders\\\" exists\""),
         "{}",
         explain_world(&world)
     );
@@ -108,8 +108,8 @@ fn the_message_of_a_failed_operation_names_objects_and_reasons() {
         message.starts_with("one or more synchronization tasks completed unsuccessfully, reason: "),
         "{message}"
     );
-    let first = "hook Job shop/h0: backoff limit reached (0): h-pod has failed (exit 3) (its log ends with \"ERROR 0\"; `tidegate ops show` has more)";
+    let first = "hook Job shop/h0: backoff limit reached (0): h-pod has failed (exit 3) (last log line: \"ERROR 0\"; see `tidegate ops show` for more)";
     assert!(message.contains(first), "{message}");
-    assert!(message.ends_with("; `tidegate ops show` has more), and 2 more"), "{message}");
+    assert!(message.ends_with("; see `tidegate ops show` for more), and 2 more"), "{message}");
     assert!(message.len() < 4096, "{}", message.len());
 }

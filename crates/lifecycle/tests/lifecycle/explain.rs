@@ -59,7 +59,7 @@ fn a_lost_hook_place_is_explained() {
     assert_explanation(
         lost(),
         2000,
-        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 2 s for hook Job shop/h (operation another is running the same hook; waiting until that run ends)",
+        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 2 s for hook Job shop/h (operation another is still running the same hook)",
     );
     assert_explanation(
         lost(),
@@ -120,7 +120,7 @@ fn explains_stages_before_the_waves() {
     assert_explanation(
         world,
         10_000,
-        "planning: waiting 10 s for the simulated cluster (2 calls failed, the last: too many requests); \
+        "planning: waiting 10 s for the simulated cluster (2 calls failed; last error: too many requests); \
          deadline in 50 s",
     );
 
@@ -148,12 +148,12 @@ fn prunes_covered_by_one_confirmation_are_named() {
     let state = world.driver().state();
     let explained = explain(state, at(1000));
     let all: Vec<String> = explained.awaited.iter().map(|one| format!("{}: {}", one.what, one.why)).collect();
-    let own = format!("its pruning needs confirmation: `tidegate ops confirm {}`", id());
+    let own = format!("pruning needs confirmation: `tidegate ops confirm {}`", id());
     assert_eq!(
         all,
         [
             format!("Deployment shop/old: {own}"),
-            "ConfigMap shop/older: will be pruned in wave 2; the same confirmation covers it".to_owned()
+            "ConfigMap shop/older: will be pruned in wave 2, covered by the same confirmation".to_owned()
         ]
     );
     assert_eq!(state.message(), "waiting for pruning confirmation of apps/Deployment/old");
@@ -179,8 +179,8 @@ fn explains_the_steps_of_a_wave() {
         world,
         20_000,
         &format!(
-            "wave 1 of 2 (Sync, wave 0): held, waiting 20 s for Deployment shop/old (its pruning needs confirmation: \
-             `tidegate ops confirm {}`); deadline in 40 s; next: wave 2, 1 object",
+            "wave 1 of 2 (Sync, wave 0): held, waiting 20 s for Deployment shop/old (pruning needs \
+             confirmation: `tidegate ops confirm {}`); deadline in 40 s; next: wave 2, 1 object",
             id()
         ),
     );
@@ -295,7 +295,7 @@ fn explains_pauses_and_termination() {
     let reason: Vec<&str> = explanation.awaited.iter().map(|awaited| awaited.why.as_str()).collect();
     assert_eq!(
         reason,
-        ["it has ended; its finalizer is removed when the operation is unpaused"],
+        ["it has ended; its finalizer will be removed when the operation is unpaused"],
         "{explanation}"
     );
 

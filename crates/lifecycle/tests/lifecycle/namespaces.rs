@@ -215,7 +215,7 @@ fn nothing_is_written_into_a_namespace_that_was_lost_before() {
     );
     let (phase, message) = run_to_end(&mut world);
     assert_eq!((phase, world.now), (OperationPhase::Failed, 1000));
-    let expected = "namespace shop is being deleted, and this operation writes objects to it";
+    let expected = "namespace shop is being deleted, but this operation writes objects to it";
     assert!(message.starts_with(expected), "{message}");
     assert_eq!(world.cluster.writes, [], "without any writes, the SyncFail hook must not run either");
 }
@@ -245,7 +245,7 @@ fn a_namespace_is_not_pruned_before_its_contents_are_applied() {
     ]);
     let mut world = World::new(tasks, request_with_retries(3));
     let (phase, message) = run_to_end(&mut world);
-    let expected = "namespace shop would be pruned, but this operation writes objects to it, such as ConfigMap shop/c; keep it in the manifests, or \
+    let expected = "namespace shop would be pruned, but this operation writes objects to it, such as ConfigMap shop/c; keep the namespace in the manifests, or \
          move the objects to another namespace";
     assert_eq!((phase, message.as_str()), (OperationPhase::Failed, expected));
     assert_eq!(world.results(), [format!("1 Namespace/shop SyncFailed -: {expected}")]);
@@ -266,7 +266,7 @@ fn the_final_namespace_check_is_reported() {
     for millis in 0..100 {
         world.run_until(millis);
         let reason = explain(world.driver().state(), at(millis)).to_string();
-        if reason.contains("checking that its namespaces still exist") {
+        if reason.contains("checking that the wave's namespaces still exist") {
             return;
         }
     }

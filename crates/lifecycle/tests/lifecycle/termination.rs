@@ -445,7 +445,7 @@ fn a_dry_run_writes_nothing_and_reports_every_task() {
             = 2 Job/old Pruned Succeeded: pruned (dry run)
             = 3 Job/kept PruneSkipped Succeeded: test
             = 4 Deployment/api Synced Succeeded: api checked
-            = 5 Widget/w Synced Succeeded: not checked: this operation creates its kind or namespace (dry run)
+            = 5 Widget/w Synced Succeeded: not checked: this operation creates the object's kind or namespace (dry run)
             = 6 Job/alert Synced Succeeded: alert checked
             ",
     );
@@ -463,7 +463,7 @@ fn a_dry_run_writes_nothing_and_reports_every_task() {
             = 2 Job/migrate Synced Succeeded: migrate checked
             = 3 Job/old Pruned Succeeded: pruned (dry run)
             = 4 Job/kept PruneSkipped Succeeded: test
-            = 5 Widget/w Synced Succeeded: not checked: this operation creates its kind or namespace (dry run)
+            = 5 Widget/w Synced Succeeded: not checked: this operation creates the object's kind or namespace (dry run)
             = 6 Job/alert Synced Succeeded: alert checked
             ",
     );

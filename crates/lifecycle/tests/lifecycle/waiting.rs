@@ -231,10 +231,10 @@ fn a_wave_soaks_after_the_previous_one_passed() {
     let until = passed + seconds(600);
     assert_eq!(
         world.driver().state().message(),
-        format!("gate soak:10m is closed: the previous wave soaks until {until}")
+        format!("gate soak:10m is closed: the previous wave is soaking until {until}")
     );
     let explanation = explain(world.driver().state(), at(100_000)).to_string();
-    assert!(explanation.contains("gate soak:10m (the previous wave soaks until"), "{explanation}");
+    assert!(explanation.contains("gate soak:10m (the previous wave is soaking until"), "{explanation}");
     assert!(!explanation.contains("soak:30s"), "{explanation}");
     world.run_until(until.as_millis() - at(0).as_millis() - 1);
     assert_eq!(world.driver().state().name(), "Wave 2 Held");

@@ -105,7 +105,7 @@ impl ApplicationSpec {
             )),
             (None, true) => Err(SpecProblem::new(
                 "spec.source",
-                "spec.source is missing; set the location of the manifests",
+                "spec.source is missing; set it to the location of the manifests",
             )),
             (Some(source), true) => source.check("spec.source", false),
             (None, false) => {
@@ -118,7 +118,7 @@ impl ApplicationSpec {
                     Some(name) => Err(SpecProblem::new(
                         SOURCES,
                         format!(
-                            "two entries in spec.sources have the ref {name:?}; use a different ref for each"
+                            "two entries in spec.sources have the same ref {name:?}; use a different ref for each"
                         ),
                     )),
                     None => Ok(()),

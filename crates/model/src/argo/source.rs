@@ -90,7 +90,7 @@ impl ApplicationSource {
             return wrong(
                 "",
                 format!(
-                    "{field}.path is missing; set the folder of the manifests, or `.` for the whole repository"
+                    "{field}.path is missing; set it to the folder that contains the manifests, or to `.` for the whole repository"
                 ),
             );
         }

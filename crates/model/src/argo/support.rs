@@ -66,7 +66,7 @@ pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
     ignored(
         "ApplicationSet",
         "spec.template.metadata.namespace",
-        "The Applications are in the ApplicationSet's namespace.",
+        "Applications are always created in the ApplicationSet's namespace.",
     ),
     refused(
         "ApplicationSet",
@@ -81,7 +81,7 @@ pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
     UnsupportedField {
         undeclared: Some((
             "object",
-            "Warnings about objects in the permitted namespaces that do not belong to an Application.",
+            "Warnings about objects that are in the permitted namespaces but do not belong to an Application.",
         )),
         ..ignored(
             "AppProject",

@@ -154,7 +154,7 @@ fn labels_hold_names_that_fit() {
     assert_eq!(tracking_by(TrackingMethod::Annotation).label_value("---"), Ok(None));
     let refused = tracking_by(whole).check("my/shop").unwrap_err().to_string();
     assert!(
-        refused.starts_with("application name \"my/shop\" is not a valid value of label app.kub"),
+        refused.starts_with("application name \"my/shop\" is not a valid value for label app.kub"),
         "{refused}"
     );
 }

@@ -172,7 +172,7 @@ fn find_problem(
         return Ok(Some(reason.clone()));
     }
     if let Some(segment) = database.find_damaged_segment()? {
-        return Ok(Some(format!("the header of its segment {segment} is damaged")));
+        return Ok(Some(format!("the header of segment {segment} is damaged")));
     }
     for (&stream, seen) in &testimony.progress {
         let lost = match findings.streams.get(&stream) {
@@ -199,7 +199,7 @@ fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
             let (last, lost) = (head.last, seen.last.saturating_sub(head.last));
             if lost == 0 {
                 missing.push(
-                    "it had ended, but its last summary is lost; the remaining summary is older".to_owned(),
+                    "it had ended, but its latest summary is lost and only an older one remains".to_owned(),
                 );
                 continue;
             }
@@ -224,17 +224,17 @@ fn report_losses(
             Some(last) if last >= seen => continue,
             None if left_alone.contains(&stream) || quarantine.has_stream(stream)? => continue,
             Some(last) => format!(
-                "events lost: {} events, {} to {seen}, were acknowledged but are not in the database; the stream continues from event {last}",
+                "events lost: {} acknowledged events ({} to {seen}) are missing from the database; the stream continues from event {last}",
                 seen.saturating_sub(last),
                 last.saturating_add(1),
             ),
             None => {
-                format!("lost: all its {seen} events were acknowledged but are not in the database")
+                format!("lost: all {seen} acknowledged events are missing from the database")
             }
         };
         // If the end of the stream was just truncated, the quarantine already has a report with this number
         // of events. Report the loss only once.
-        let cut = format!("of {seen} events are lost");
+        let cut = format!(" of {seen}; the stream now ends at event ");
         let is_reported = |damage: &Damage| damage.stream == Some(stream) && damage.reason.contains(&cut);
         if !known.iter().any(is_reported) {
             quarantine.create_entry(Subject::Stream(stream))?.finish(&reason)?;
@@ -305,17 +305,17 @@ fn witness_damage(testimony: &WitnessContent, is_empty: bool) -> Option<Damage> 
     let reason = match testimony.damaged_notes {
         // A new log doesn't have a witness until just before the first event.
         _ if testimony.is_missing && !is_empty => {
-            "the witness file was missing and was created again: lost events, or an older copy of the log, cannot be detected"
+            "the witness file was missing and has been recreated; lost events or an older copy of the log cannot be detected"
                 .to_owned()
         }
         _ if testimony.is_unreadable => {
-            "the witness file was damaged and was created again: lost events cannot be detected"
+            "the witness file was damaged and has been recreated; lost events cannot be detected"
                 .to_owned()
         }
         0 => return None,
         damaged => format!(
-            "{damaged} entries in the witness file were damaged, and the file was created again: lost \
-             events in their streams cannot be detected"
+            "{damaged} entries in the witness file were damaged, and the file has been recreated; lost \
+             events in the affected streams cannot be detected"
         ),
     };
     tracing::warn!(reason, "the log is damaged");

@@ -118,8 +118,7 @@ impl SledLog {
             events.push(event.map_err(|error| damage_error(stream, &format!("event {last}"), error))?);
         }
         if last != head.last || digest != head.digest {
-            let reason =
-                format!("its events end at {last} and do not match its head, which ends at {}", head.last);
+            let reason = format!("its events end at {last}, but its head ends at {}", head.last);
             return Err(LogError::Damaged { stream: stream.into(), reason });
         }
         Ok(events)

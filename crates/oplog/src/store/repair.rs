@@ -153,7 +153,7 @@ fn quarantine_inventories(
         let entry = quarantine.create_entry(Subject::Rows)?;
         entry.copy_rows([(key.as_slice(), row.as_ref())].into_iter())?;
         entry.finish(&format!(
-            "inventory quarantined: {problem}; the next operation of its application searches the cluster instead"
+            "inventory quarantined: {problem}; the next operation on its application will search the cluster instead"
         ))?;
         database.remove_rows([key.as_slice()])?;
     }

@@ -117,7 +117,7 @@ pub(crate) fn verify_stream(
     codecs: &Codecs,
 ) -> Result<Verdict, VerifyError> {
     if let Some((key, _)) = rows.rows.iter().find(|(key, _)| keys::parse(key).is_none()) {
-        let reason = format!("it has a row with an unknown kind of key ({} bytes)", key.len());
+        let reason = format!("it has a row with an unknown key type (key length: {} bytes)", key.len());
         return Err(StreamFault::new(reason).into());
     }
     let row = rows.single_row(keys::SUMMARY, "summary")?;
@@ -221,8 +221,9 @@ impl Verdict {
             if sequence > stated {
                 // The batch with this row never reached the head, so the row was never acknowledged.
                 self.remove.push(key.to_vec());
-                self.repairs
-                    .push(format!("removed from the end: event {sequence} is not covered by the head, which ends at event {stated}"));
+                self.repairs.push(format!(
+                    "removed from the end: event {sequence}, because the head ends at event {stated}"
+                ));
                 continue;
             }
             if sequence != last.saturating_add(1) {
@@ -237,8 +238,7 @@ impl Verdict {
                     if events.peek().is_none() =>
                 {
                     self.remove.push(key.to_vec());
-                    self.repairs
-                        .push(format!("removed from the end: the last event, {sequence}, is incomplete"));
+                    self.repairs.push(format!("removed from the end: incomplete last event {sequence}"));
                     break;
                 }
                 Err(error) => self.record_missing(&format!("event {sequence}"), error)?,
@@ -310,12 +310,12 @@ impl Verdict {
         let Some(mark) = self.head.snapshot else { return Ok(()) };
         let problem = match row {
             None => "it is missing".to_owned(),
-            Some(_) if mark.sequence > self.head.last => "it covers events that are lost".to_owned(),
+            Some(_) if mark.sequence > self.head.last => "it covers lost events".to_owned(),
             Some(row) => {
                 let address = Address { family: Family::Snapshot, stream, number: mark.sequence };
                 match checks.check_record(RecordType::Snapshot, address, row) {
                     Ok(blob) if blob == mark.blob => return Ok(()),
-                    Ok(_) => "its location differs from the location in its head".to_owned(),
+                    Ok(_) => "its location differs from the one in the stream's head".to_owned(),
                     Err(ReadError::Log(error)) if is_system_error(&error) => {
                         return Err(VerifyError::Unreadable(error));
                     }
@@ -327,7 +327,7 @@ impl Verdict {
             }
         };
         if self.head.base > 0 {
-            let reason = format!("its snapshot replaces compacted events, and {problem}");
+            let reason = format!("the snapshot that replaces its compacted events cannot be used: {problem}");
             return Err(StreamFault::new(reason).into());
         }
         self.remove.extend(wanted);

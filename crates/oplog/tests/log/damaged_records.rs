@@ -178,7 +178,7 @@ fn missing_truncated_and_exchanged_records_are_detected() {
         (
             "no last event",
             |db| drop(db.remove(event_key(1, 4)).unwrap()),
-            Expectation::Repaired(3, "1 of 4 events are lost"),
+            Expectation::Repaired(3, "events lost at the end: 1 of 4"),
         ),
         (
             "last event half written",
@@ -198,17 +198,17 @@ fn missing_truncated_and_exchanged_records_are_detected() {
         (
             "event beyond the head",
             |db| copy_row(db, &event_key(1, 4), &event_key(1, 5)),
-            Expectation::Repaired(4, "beyond the head"),
+            Expectation::Repaired(4, "because the head ends at event 4"),
         ),
         (
             "events exchanged",
             |db| copy_row(db, &event_key(1, 1), &event_key(1, 3)),
-            Expectation::Quarantined("the record is in the wrong place"),
+            Expectation::Quarantined("the record is stored under the wrong key"),
         ),
         (
             "another's event",
             |db| copy_row(db, &event_key(2, 3), &event_key(1, 3)),
-            Expectation::Quarantined("the record is in the wrong place"),
+            Expectation::Quarantined("the record is stored under the wrong key"),
         ),
         (
             "no head",
@@ -233,7 +233,7 @@ fn missing_truncated_and_exchanged_records_are_detected() {
         (
             "an odd row",
             |db| drop(db.insert(row_key(b'f', 1, b"odd"), b"odd").unwrap()),
-            Expectation::Quarantined("unknown form"),
+            Expectation::Quarantined("unknown key type"),
         ),
     ];
     for (what, tamper, expect) in cases {

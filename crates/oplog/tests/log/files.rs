@@ -305,7 +305,7 @@ fn a_finished_operation_with_an_older_summary_is_reported() {
     let log = disk.open();
     let damage = log.damage();
     assert!(
-        damage_reasons(&damage, 1).iter().any(|reason| reason.contains("its last summary is lost")),
+        damage_reasons(&damage, 1).iter().any(|reason| reason.contains("its latest summary is lost")),
         "{damage:?}"
     );
     assert!(damage.iter().all(|damage| damage.is_new));

@@ -66,7 +66,7 @@ fn a_log_of_a_later_layout_is_refused_and_unchanged() {
     for error in open_errors(&disk) {
         assert!(matches!(error, LogError::NewerLayout { found: 2, known: 1, .. }), "{error:?}");
         let text =
-            "was written by a newer version of Tidegate (its layout is 2, and this version supports up to 1)";
+            "was written by a newer version of Tidegate (layout 2; this version supports layouts up to 1)";
         assert!(error.to_string().contains(text), "{error}");
     }
 }

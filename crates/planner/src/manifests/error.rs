@@ -90,7 +90,7 @@ pub enum ManifestCause {
     #[error("{0}")]
     Object(#[from] InvalidObject),
     /// The `items` field of a List is not a list.
-    #[error("field items of a {kind} must be a list, found {found}")]
+    #[error("field `items` of a {kind} must be a list, found {found}")]
     ItemsNotAList {
         /// Kind of the list.
         kind: String,

@@ -3,13 +3,15 @@
 /// A rejected field: its path, its value, and the rule it violates.
 pub(super) type InvalidName = (&'static str, String, &'static str);
 
-const SUBDOMAIN_RULE: &str = "use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters";
-const LABEL_RULE: &str = "use lower-case letters, digits and '-', starting and ending with a letter or digit, at most 63 characters";
+const SUBDOMAIN_RULE: &str =
+    "use at most 253 lower-case letters, digits, '-' and '.', starting and ending with a letter or digit";
+const LABEL_RULE: &str =
+    "use at most 63 lower-case letters, digits and '-', starting and ending with a letter or digit";
 const PREFIX_RULE: &str =
-    "use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters";
+    "use at most 253 lower-case letters, digits, '-' and '.', starting with a letter or digit";
 const SEGMENT_RULE: &str =
-    "use at most 253 characters, without '/', '%' and control characters, and not '.' or '..'";
-const KIND_RULE: &str = "use letters, digits and '-', starting with a letter, at most 63 characters";
+    "use at most 253 characters, without '/', '%' or control characters; '.' and '..' are not allowed";
+const KIND_RULE: &str = "use at most 63 letters, digits and '-', starting with a letter";
 const API_VERSION_RULE: &str = "use VERSION or GROUP/VERSION, such as v1 or apps/v1";
 
 const SUBDOMAIN_LENGTH_MAX: usize = 253;

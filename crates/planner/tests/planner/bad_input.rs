@@ -47,7 +47,7 @@ fn table_of_invalid_files() {
         ),
         (
             "apiVersion: v1\nkind: \"P\\eod\"\nmetadata: {name: a}\n".into(),
-            "f.yaml:2: P\\u{1b}od a: invalid kind \"P\\u{1b}od\": use letters, digits and '-', starting with a letter, at most 63 characters",
+            "f.yaml:2: P\\u{1b}od a: invalid kind \"P\\u{1b}od\": use at most 63 letters, digits and '-', starting with a letter",
         ),
         (
             object("metadata:\n"),
@@ -87,23 +87,23 @@ fn table_of_invalid_files() {
         ),
         (
             object("metadata:\n  name: My_App\n  namespace: shop\n"),
-            "f.yaml:4: ConfigMap shop/My_App: invalid metadata.name \"My_App\": use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+            "f.yaml:4: ConfigMap shop/My_App: invalid metadata.name \"My_App\": use at most 253 lower-case letters, digits, '-' and '.', starting and ending with a letter or digit",
         ),
         (
             object("metadata:\n  name: shop/api\n"),
-            "f.yaml:4: ConfigMap \"shop/api\": invalid metadata.name \"shop/api\": use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+            "f.yaml:4: ConfigMap \"shop/api\": invalid metadata.name \"shop/api\": use at most 253 lower-case letters, digits, '-' and '.', starting and ending with a letter or digit",
         ),
         (
             object("metadata:\n  name: \"a\\e]0;owned\\a\"\n"),
-            "f.yaml:4: ConfigMap a\\u{1b}]0;owned\\u{7}: invalid metadata.name \"a\\u{1b}]0;owned\\u{7}\": use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+            "f.yaml:4: ConfigMap a\\u{1b}]0;owned\\u{7}: invalid metadata.name \"a\\u{1b}]0;owned\\u{7}\": use at most 253 lower-case letters, digits, '-' and '.', starting and ending with a letter or digit",
         ),
         (
             object("metadata:\n  name: a\n  namespace: a.b\n"),
-            "f.yaml:5: ConfigMap a.b/a: invalid metadata.namespace \"a.b\": use lower-case letters, digits and '-', starting and ending with a letter or digit, at most 63 characters",
+            "f.yaml:5: ConfigMap a.b/a: invalid metadata.namespace \"a.b\": use at most 63 lower-case letters, digits and '-', starting and ending with a letter or digit",
         ),
         (
             object("metadata:\n  annotations: {argocd.argoproj.io/hook: Sync}\n  generateName: A-\n"),
-            "f.yaml:5: ConfigMap A-*: invalid metadata.generateName \"A-\": use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters",
+            "f.yaml:5: ConfigMap A-*: invalid metadata.generateName \"A-\": use at most 253 lower-case letters, digits, '-' and '.', starting with a letter or digit",
         ),
         (
             object("metadata:\n  generateName: a-\n"),
@@ -128,7 +128,7 @@ fn table_of_invalid_files() {
         ),
         (
             "apiVersion: v1\nkind: List\nitems: x\n".into(),
-            "f.yaml:3: field items of a List must be a list, found a string",
+            "f.yaml:3: field `items` of a List must be a list, found a string",
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n".into(),

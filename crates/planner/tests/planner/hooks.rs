@@ -144,7 +144,7 @@ fn an_earlier_object_is_deleted_first_or_kept() {
     let planned = default.plan();
     let task = &planned.plan.tasks[0];
     assert_eq!((task.action, task.live.as_ref().unwrap().uid.as_str()), (Action::Create, "uid-migrate"));
-    assert_eq!(task.reason, "PreSync hook; the object of an earlier operation is deleted first");
+    assert_eq!(task.reason, "PreSync hook; the object from an earlier operation will be deleted first");
     assert!(planned.plan.warnings.is_empty());
     let kept = one_hook("hook=PreSync; hook-delete-policy=HookFailed").with_live(&live);
     assert_eq!(kept.tasks(), ["PreSync 0: apply Job shop/migrate"]);
@@ -175,7 +175,8 @@ fn a_kept_hook_that_force_recreates_is_not_reported() {
     };
     let live = with_image(&manifest_text(JOB, "hook=PreSync; tracked"), "m:1");
     let keeps = "hook=PreSync; hook-delete-policy=HookFailed; sync-options=";
-    let (anew, applied) = ("is deleted and recreated", "applied to the object of an earlier operation");
+    let (anew, applied) =
+        ("will be deleted and recreated", "applied to the object from an earlier operation");
     for (options, image, warned, unless, reason) in [
         ("Replace=true,Force=true", "m:1", false, false, anew),
         ("Force=true", "m:2", false, false, anew),
@@ -205,7 +206,8 @@ fn a_foreign_object_is_never_treated_as_a_hook() {
         let errors = planned.plan.errors();
         assert_eq!(errors.len(), 1, "{live}");
         assert!(
-            errors[0].contains("a Job shop/migrate that does not belong to application app"),
+            errors[0]
+                .contains("Job shop/migrate exists in the cluster but does not belong to application app"),
             "{errors:?}"
         );
         assert!(errors[0].contains("hook Job shop/migrate would delete or overwrite it"), "{errors:?}");

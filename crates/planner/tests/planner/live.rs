@@ -31,7 +31,7 @@ fn actions_and_reasons() {
         found,
         [
             ("create", "not in the cluster yet", false),
-            ("apply", "in the cluster; manifest is applied", true),
+            ("apply", "in the cluster; manifest will be applied", true),
             ("replace", "in the cluster; replaced as a whole", true),
             ("prune", "no longer in the manifests", true),
         ]
@@ -73,7 +73,7 @@ fn apply_out_of_sync_only() {
         ("unchanged", "in sync")
     );
     let changed = case(&with_data("2")).with_live(&live_data("1")).flags(flags).plan();
-    assert_eq!(changed.plan.tasks[0].reason, "out of sync at /data/k; manifest is applied");
+    assert_eq!(changed.plan.tasks[0].reason, "out of sync at /data/k; manifest will be applied");
     let untracked = case(&with_data("1")).with_live(&with_data("1")).flags(flags);
     assert_eq!(untracked.tasks(), ["Sync 0: apply ConfigMap shop/a"], "its tracking id is missing");
     let hook = case(&manifest_text("batch/v1 Job shop/j", "hook=Sync"))

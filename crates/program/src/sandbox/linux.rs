@@ -64,7 +64,7 @@ pub(crate) fn spawn(command: &mut Command, sandbox: &Sandbox) -> Result<Child, R
         let started = thread.spawn_scoped(scope, start).map_err(|error| not_started_error(&error))?;
         started
             .join()
-            .unwrap_or_else(|_| Err(RunError::NotStarted("the thread that starts it panicked".to_owned())))
+            .unwrap_or_else(|_| Err(RunError::NotStarted("the thread starting it panicked".to_owned())))
     })
 }
 

@@ -51,7 +51,7 @@ impl Conversation<'_> {
     }
 
     pub(super) fn repeated_page_problem(&self, path: &str) -> Problem {
-        self.problem(format!("returned the same page of {path} as its next page"))
+        self.problem(format!("returned the same page of {path} again as the next page"))
     }
 
     pub fn too_many_pages(&self, path: &str) -> Problem {

@@ -219,7 +219,7 @@ fn rejected_apps() {
         ("none", "there is no Secret none"),
         ("keyless", "appSecretName: Secret keyless has no githubAppPrivateKey"),
         ("broken", "appSecretName: Secret broken has an invalid githubAppPrivateKey"),
-        ("anywhere", "has no installation of the GitHub App for acme; install the App there"),
+        ("anywhere", "has no installation of the GitHub App for acme; install the App for that owner"),
     ] {
         let error = pulls(&Web::default(), &server, secret).unwrap_err();
         assert!(error.reason.contains(expected), "{error:?}");

@@ -160,7 +160,10 @@ fn limits_of_requests() {
     }
     server.put("/api/v3/orgs/o/repos?page=2", Page::of(json!([])).with(next(2)));
     let error = failed_query(&Web::default(), &server);
-    assert!(error.reason.contains("returned the same page of /orgs/o/repos as its next page"), "{error:?}");
+    assert!(
+        error.reason.contains("returned the same page of /orgs/o/repos again as the next page"),
+        "{error:?}"
+    );
 }
 
 #[test]

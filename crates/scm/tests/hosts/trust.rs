@@ -50,8 +50,8 @@ fn a_server_is_trusted_by_its_authority_or_if_insecure() {
     assert_eq!(ask(&server, &known, json!({"insecure": true})), Ok(0));
     server.visits();
     for (more, expected) in [
-        (json!({}), "has a certificate that is not trusted"),
-        (ca("other"), "has a certificate that is not trusted"),
+        (json!({}), "has an untrusted certificate"),
+        (ca("other"), "has an untrusted certificate"),
         (ca("odd"), "key odd in ConfigMap ca contains no PEM certificates"),
         (ca("none"), "there is no key none in ConfigMap ca"),
     ] {

@@ -137,7 +137,7 @@ impl Connection {
         }
         let Ok(ErrorBody { message, next }) = serde_json::from_slice(body) else {
             return Err(self.connection_error(format!(
-                "returned status {status}; check that the URL is the address of a `tidegate serve`"
+                "returned status {status}; check that the URL points to `tidegate serve`"
             )));
         };
         Err(match status {

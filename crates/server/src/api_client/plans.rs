@@ -34,9 +34,7 @@ impl ApiClient {
                 let body = add_reason(json!({"allowDrift": allow_drift}), reason);
                 self.act_on_plan(name, hash, "sync", body).await
             }
-            _ => Err(ServiceError::refused(
-                "this request is available only for a local process, not with --server",
-            )),
+            _ => Err(ServiceError::refused("this request is available only locally, not with --server")),
         }
     }
 
@@ -60,7 +58,7 @@ impl ApiClient {
             }
             _ => {
                 return Err(ServiceError::refused(
-                    "this request is available only for a local process, not with --server",
+                    "this request is available only locally, not with --server",
                 ));
             }
         };

@@ -55,7 +55,7 @@ metrics! {
     APP_SYNC_TOTAL Counter "argocd_app_sync_total" ["namespace", "name", "project", "dest_server", "phase", "dry_run"] "Application operations that have ended since the process started.";
     APP_SYNC_SECONDS Counter "argocd_app_sync_duration_seconds_total" ["namespace", "name", "project", "dest_server"] "Total duration of ended application operations, in seconds.";
     APPSET_INFO Gauge "argocd_appset_info" ["namespace", "name", "resource_update_status"] "ApplicationSets with the status of their Applications in a label; always 1.";
-    APPSET_OWNED Gauge "argocd_appset_owned_applications" ["namespace", "name"] "Applications that an ApplicationSet owns.";
+    APPSET_OWNED Gauge "argocd_appset_owned_applications" ["namespace", "name"] "Applications owned by an ApplicationSet.";
     APPSET_RECONCILE Histogram "argocd_appset_reconcile" ["namespace", "name"] "Duration of ApplicationSet reconciliations, in seconds.";
     GIT_REQUEST Counter "argocd_git_request_total" ["repo", "request_type"] "Requests to Git repositories over the network.";
     GIT_DURATION Histogram "argocd_git_request_duration_seconds" ["repo", "request_type"] "Duration of requests to Git repositories, in seconds.";
@@ -68,7 +68,7 @@ metrics! {
     CLUSTER_EVENTS Counter "argocd_cluster_events_total" ["server"] "Changes reported by the cluster's watches.";
     BLOCKED_SECONDS Counter "tidegate_blocked_seconds_total" ["reason"] "Waiting time of operations by reason, in seconds.";
     MISSED_DEADLINES Counter "tidegate_deadlines_passed_total" ["of"] "Missed deadlines, by the subject of the deadline.";
-    ENGINE_UP Gauge "tidegate_engine_up" [] "1 while the engine runs; 0 when the log accepts no more records.";
+    ENGINE_UP Gauge "tidegate_engine_up" [] "1 while the engine is running; 0 when the log no longer accepts records.";
     LOG_FLUSH Histogram "tidegate_log_flush_seconds" [] "Time to make a group of records durable, in seconds.";
     HTTP_REQUESTS Counter "tidegate_http_requests_total" ["route", "status"] "Answered API requests, by route and status.";
     OPEN_OPERATIONS Gauge "tidegate_operations_open" [] "Open operations.";
@@ -80,5 +80,5 @@ metrics! {
     STEP_WAITING Gauge "tidegate_rollout_step_waiting_seconds" ["namespace", "name", "step", "reason"] "Waiting time of the current step of a progressive sync by reason, in seconds.";
     EVENT_STREAMS Gauge "tidegate_event_streams" [] "Clients that receive events.";
     FINISHED_TASKS Counter "tidegate_tasks_total" ["phase"] "Finished objects of operations, by outcome.";
-    WAVE_DURATION Histogram "tidegate_wave_duration_seconds" ["phase", "wave"] "Duration of waves, from their start until they are complete, in seconds.";
+    WAVE_DURATION Histogram "tidegate_wave_duration_seconds" ["phase", "wave"] "Duration of waves, from start to completion, in seconds.";
 }

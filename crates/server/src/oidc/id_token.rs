@@ -129,7 +129,9 @@ pub(crate) enum TokenError {
     WrongAudience,
     #[error("has no expiry time or has expired")]
     Expired,
-    #[error("has no issue time or one in the future; synchronize the clocks of the provider and the service")]
+    #[error(
+        "has no issue time, or its issue time is in the future; synchronize the clocks of the provider and the service"
+    )]
     NotYetValid,
     #[error("has a nonce that does not match the request")]
     WrongNonce,

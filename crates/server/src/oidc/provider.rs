@@ -164,7 +164,7 @@ impl Provider {
         if written.issuer != settings.issuer {
             let issuer = plain_word(&written.issuer).unwrap_or("(invalid)");
             return Err(wrong(format!(
-                "has the issuer {issuer} instead of {}; set issuer to exactly the provider's value",
+                "has the issuer {issuer} instead of {}; set issuer to the provider's exact value",
                 settings.issuer
             )));
         }
@@ -410,7 +410,7 @@ fn check_status(what: &'static str, status: StatusCode, body: Bytes) -> Result<B
         StatusCode::OK => Ok(body),
         status if status.is_redirection() => Err(ProviderError::InvalidResponse {
             what,
-            why: "returns a redirect, which is not followed".to_owned(),
+            why: "returns a redirect, but redirects are not followed".to_owned(),
         }),
         status => {
             Err(ProviderError::InvalidResponse { what, why: format!("returns status {}", status.as_u16()) })

@@ -21,18 +21,18 @@ pub(crate) enum SignInError {
     #[error("The sign-in was not started from this service's page.")]
     CrossSite,
     /// The user opened the service at a URL other than the configured one.
-    #[error("Sign-in is available only at {0}, and you opened another address.")]
+    #[error("Sign-in is available only at {0}, but you opened a different address.")]
     WrongAddress(String),
     /// The user opened the service at a URL that isn't configured.
     #[error("The address that you opened is not configured as the address of this service.")]
     UnknownAddress,
     /// The login has expired or was already completed.
     #[error(
-        "This sign-in has expired or was already used. A sign-in is valid once, for ten minutes, in the browser that started it."
+        "This sign-in has expired or was already used. Each sign-in can be used only once, within ten minutes, in the browser that started it."
     )]
     Expired,
     /// The redirect did not come from the provider.
-    #[error("The response is not a valid response from {name}.")]
+    #[error("This is not a valid response from {name}.")]
     InvalidResponse { name: String },
     /// The provider rejected the login.
     #[error("{name} rejected the sign-in ({why}).")]

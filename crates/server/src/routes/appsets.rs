@@ -51,7 +51,7 @@ pub(super) fn routes() -> Vec<Route> {
                 DELETION,
                 "planApplicationSetDeletion",
                 "Preview the deletion of an ApplicationSet: the Applications to delete, in order, and \
-                 everything that is kept",
+                 everything to keep",
             ),
             plan_deletion,
         ),
@@ -358,7 +358,7 @@ async fn approve(mut call: Call<NoParameters, ApproveBody>) -> Result<AppSetExpl
         }
         (None, Some(_)) if run.is_some() => {
             return Err(Problem::bad_request(
-                "run cannot be combined with deletions: it applies to a rollout only",
+                "run cannot be combined with deletions: run applies only to rollouts",
             ));
         }
         (None, Some(token)) => AppSetAction::ApproveDeletions { token },

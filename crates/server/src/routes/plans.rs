@@ -48,7 +48,7 @@ pub(super) fn routes() -> Vec<Route> {
         ),
         get_route_as((PLAN, "getPlan", "Get a stored plan, wave by wave"), plan, get),
         get_route(
-            (FULL_PLAN, "getWholePlan", "Get a stored plan in the same format as on the command line"),
+            (FULL_PLAN, "getWholePlan", "Get a stored plan in the format that the command line prints"),
             get_full,
         ),
         get_route(
@@ -68,11 +68,7 @@ pub(super) fn routes() -> Vec<Route> {
             diff_objects,
         ),
         post_route(
-            (
-                APPROVE,
-                "approvePlan",
-                "Approve a plan; the operation that is waiting for the approval continues",
-            ),
+            (APPROVE, "approvePlan", "Approve a plan so that the operation waiting for it continues"),
             approve,
         ),
         post_route((SYNC, "syncPlan", "Execute exactly the stored plan"), execute),

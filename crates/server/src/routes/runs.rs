@@ -25,7 +25,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "/api/v1/runs",
                 "listRuns",
-                "List rollouts and deletions of ApplicationSets, newest first, including deleted ApplicationSets",
+                "List rollouts and deletions of ApplicationSets, newest first, including those of deleted ApplicationSets",
             ),
             list,
         ),

@@ -90,7 +90,7 @@ fn check_protocol(named: &'static str, variable: Variables<'_>) -> Result<(), Co
         Some("http/json" | "http/protobuf") | None => Ok(()),
         Some(_) => Err(CollectorError {
             named,
-            why: "unsupported protocol: use http/json, and the HTTP address of the collector, such as http://collector:4318"
+            why: "unsupported protocol: use http/json with the collector's HTTP address, such as http://collector:4318"
                 .to_owned(),
         }),
     }

@@ -55,7 +55,7 @@ impl CollectorClient {
             match self.post_once(body.clone()).await {
                 ExportResult::Accepted => {
                     if std::mem::take(&mut self.is_failing) {
-                        tracing::info!(collector = self.name, "the collector accepts traces again");
+                        tracing::info!(collector = self.name, "the collector is accepting traces again");
                     }
                     return;
                 }

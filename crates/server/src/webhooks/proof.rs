@@ -46,10 +46,10 @@ fn timestamp_problem(at: &str, now: i64) -> Problem {
     let message = if at.is_empty() {
         "the X-Tidegate-Timestamp header is missing".to_owned()
     } else {
-        format!("X-Tidegate-Timestamp is too far from the current time, which is {now} in seconds since 1970")
+        format!("X-Tidegate-Timestamp is too far from the current Unix time, {now}")
     };
     let next = format!(
-        "sign each event when it is sent, with a timestamp that is off by at most {FRESH_SECONDS} s; check both clocks, and the secret in --webhook-secrets"
+        "sign each event when sending it, with a timestamp within {FRESH_SECONDS} s of the current time; check the clocks of both machines and the secret in --webhook-secrets"
     );
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
 }

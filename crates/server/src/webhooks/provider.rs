@@ -38,7 +38,8 @@ impl Provider {
     /// Returns the provider that sends these headers.
     pub fn from_headers(headers: &HeaderMap) -> Result<Self, Problem> {
         let found = HEADERS.iter().find(|(name, _)| headers.contains_key(name));
-        let unknown = || Problem::bad_request("unknown sender: no header such as X-GitHub-Event");
+        let unknown =
+            || Problem::bad_request("unknown sender: the request has no event header such as X-GitHub-Event");
         found.map(|(_, provider)| *provider).ok_or_else(unknown)
     }
 

@@ -131,7 +131,7 @@ fn parse(text: &str) -> Result<BTreeMap<SecretKey, String>, String> {
         let Some(key) = parse_key(name) else { continue };
         let bytes = BASE64_STANDARD.decode(secret_value(key, value)?.trim()).ok();
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-        found.insert(key, text.ok_or_else(|| format!("data of {} is not base64-encoded text", key.name()))?);
+        found.insert(key, text.ok_or_else(|| format!("data.{} is not base64-encoded text", key.name()))?);
     }
     for (name, value) in fields("stringData") {
         let Some(key) = parse_key(name) else { continue };
@@ -192,7 +192,7 @@ mod tests {
             ("webhook.github.token: hunter2", 0o600, "supported keys: webhook.github.secret, "),
             ("hunter2", 0o600, "invalid YAML"),
             ("webhook.github.secret: 'hunter2", 0o600, "invalid YAML"),
-            ("kind: Secret\ndata: {webhook.gogs.secret: 'hunter2 ?'}", 0o600, "data of webhook.gogs.secret"),
+            ("kind: Secret\ndata: {webhook.gogs.secret: 'hunter2 ?'}", 0o600, "data.webhook.gogs.secret"),
             ("webhook.github.secret: hunter2", 0o644, "chmod"),
             ("webhook.github.secret: hunter2", 0o620, "chmod"),
         ] {

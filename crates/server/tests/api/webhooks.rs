@@ -123,15 +123,15 @@ fn an_old_timestamp_is_named_as_the_problem() {
     run_test(async {
         let server = serve_with_secrets(Limits::default(), ALL_SECRETS).await;
         for (time, text) in [
-            ("x-tidegate-timestamp: 1", "X-Tidegate-Timestamp is too far from the current time"),
-            ("x-tidegate-timestamp: noon", "X-Tidegate-Timestamp is too far from the current time"),
+            ("x-tidegate-timestamp: 1", "X-Tidegate-Timestamp is too far from the current Unix time"),
+            ("x-tidegate-timestamp: noon", "X-Tidegate-Timestamp is too far from the current Unix time"),
             ("accept: */*", "the X-Tidegate-Timestamp header is missing"),
         ] {
             let signature = format!("x-tidegate-signature: sha256={EMPTY_SIGNED}");
             let answer = server.request("POST", HOOK, &[JSON, &signature, time], "{}").await;
             assert_eq!((answer.status, answer.problem_code().as_str()), (401, "unauthorized"), "{time}");
             assert!(answer.body.contains(text), "{time}: {}", answer.body);
-            for next in ["sign each event when it is sent", "clock", "--webhook-secrets"] {
+            for next in ["sign each event when sending it", "clock", "--webhook-secrets"] {
                 assert!(answer.body.contains(next), "{time}: no {next} in {}", answer.body);
             }
             assert!(!answer.body.contains("Bearer"), "{time}: {}", answer.body);

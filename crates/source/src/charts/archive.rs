@@ -59,7 +59,7 @@ impl Archive {
                 b'1' | b'2' => {
                     let path = long.take().unwrap_or(header.path).escape_debug().to_string();
                     return Err(Problem::new(format!(
-                        "the archive contains the link {path}, and charts must not contain links"
+                        "the archive contains a link, {path}, but links are not allowed in charts"
                     )));
                 }
                 // Folders and global headers carry nothing we need.
@@ -92,7 +92,7 @@ impl FileAccess for Archive {
 }
 
 fn damaged_archive() -> Problem {
-    Problem::new("the archive is damaged or not a chart (.tgz)")
+    Problem::new("the archive is damaged or is not a chart archive (.tgz)")
 }
 
 /// Decompresses `gzip` data and verifies its checksum. Fails if the result exceeds `limit` bytes.

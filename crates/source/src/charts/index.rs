@@ -35,7 +35,7 @@ impl Index {
         serde_saphyr::from_slice_with_options(text, options).map_err(|error| {
             let reason = crate::error::to_line(&error.to_string());
             Problem::new(format!("invalid index: {reason}")).with_hint(
-                "a Helm repository must have this file; for a Git repository, set path instead of chart",
+                "a Helm repository needs a valid index.yaml; for a Git repository, set path instead of chart",
             )
         })
     }

@@ -79,7 +79,7 @@ impl IssuerKind {
                 let owner = site.path.trim_start_matches('/').split('/').next().unwrap_or_default();
                 if GithubApp::installation_paths(owner).is_none() {
                     return Err(
-                        "has no githubAppInstallationID, and the repository URL does not contain an owner whose installation could be used; set githubAppInstallationID"
+                        "has no githubAppInstallationID, and the installation cannot be looked up because the repository URL contains no valid owner; set githubAppInstallationID"
                             .to_owned(),
                     );
                 }

@@ -109,8 +109,8 @@ fn unreadable_schema(path: &str, reason: &str) -> String {
 fn outside_reference_error(path: &str, field: &str, to: &str) -> String {
     let to = crate::error::to_line(&crate::kustomize::without_secrets(to));
     format!(
-        "{path} refers to {to} ({field}), but a schema may refer only to itself; move the definition into its \
-         $defs, or set source.helm.skipSchemaValidation: true"
+        "{path} refers to {to} ({field}), but references outside the schema are not allowed; move the definition \
+         into the schema's $defs, or set source.helm.skipSchemaValidation: true"
     )
 }
 

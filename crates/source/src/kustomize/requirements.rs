@@ -20,7 +20,7 @@ const FOLDERS_MAX: usize = 1_000;
 pub(super) const FETCHABLE_FIELDS: [&str; 3] = ["resources", "bases", "components"];
 /// Reason reported for remote entries in any other field.
 const NOT_FETCHED_HERE: &str =
-    "only entries of resources, bases and components are fetched; copy the file into the repository";
+    "remote entries are fetched only in resources, bases and components; copy the file into the repository";
 
 /// Folders that a commit's kustomizations need, and the edits to these kustomizations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +135,7 @@ fn required_entries(
         return Err(invalid_kustomization(
             file,
             format!(
-                "{field} is not supported: charts in a kustomization are not rendered (as without --enable-helm); make the chart a separate source"
+                "{field} is not supported: charts in a kustomization are not rendered, as if --enable-helm were not set; make the chart a separate source"
             ),
         ));
     }

@@ -26,7 +26,7 @@ pub(super) fn configured_server(
     if url.contains(['?', '#']) {
         return Err("contains a server URL with a query or a fragment");
     }
-    let wrong = "contains a server URL that is not allowed: it must use https:// and not contain a user";
+    let wrong = "contains an invalid server URL: it must use https:// and must not contain a user";
     let named = url.trim_end_matches('/');
     let uri = if named.contains("://") { named.parse::<Uri>().ok() } else { None };
     // As with redirects, the LFS server may use plain HTTP only if the repository does.

@@ -70,7 +70,7 @@ impl<'w> LfsConnections<'w> {
     }
 
     fn ssh_endpoint(&self, site: &RemoteLocation) -> Result<Endpoint, Problem> {
-        let advice = "use the https:// URL of the repository, with its own Secret";
+        let advice = "use the repository's https:// URL, and add a Secret for this URL";
         let command = format!("git-lfs-authenticate {} download", ssh::quote_for_shell(&site.server_path()));
         let said = ssh::run_command((site, &command), self.access, self.network, &self.attempt)?;
         let bad = |what: &str| {

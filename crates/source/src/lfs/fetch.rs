@@ -18,7 +18,7 @@ use crate::remote::{Network, Problem};
 use crate::{Address, SourceError};
 
 /// Advice if the failure may be temporary.
-const RETRY_HINT: &str = "the next comparison tries again";
+const RETRY_HINT: &str = "the next comparison will try again";
 
 /// Git LFS objects of one repository.
 pub(crate) struct Lfs {

@@ -143,7 +143,7 @@ impl Mirror {
 
     fn io_problem(&self, what: &str, error: &io::Error) -> Problem {
         Problem::new(format!("cannot {what} {}: {error}", self.folder.display())).with_hint(
-            "check that the disk that contains the state directory is not full, and that no other process is \
+            "check that the disk with the state directory is not full and that no other process is \
              modifying the directory",
         )
     }
@@ -158,7 +158,7 @@ impl Mirror {
         let commits = self.commits();
         let is_grown = commits.len() >= self.limits.mirror_fetches || self.is_oversized();
         if is_grown {
-            tracing::info!(repository = self.address, "repository mirror has grown; recreating it");
+            tracing::info!(repository = self.address, "repository mirror has grown too large; recreating it");
         } else if !commits.is_empty() {
             match self.add_to(&commits, &fetch) {
                 Ok(()) => return self.record_commit(&self.folder, &commits, commit),

@@ -98,11 +98,11 @@ fn start_ssh(
     let secret = access.secret.clone().unwrap_or_default();
     let Some(key) = access.ssh_key.text() else {
         return Err(Problem::new("no SSH key is configured")
-            .with_hint("add a Secret labeled argocd.argoproj.io/secret-type: repository or repo-creds with sshPrivateKey"));
+            .with_hint("add a Secret with sshPrivateKey, labeled argocd.argoproj.io/secret-type: repository or repo-creds"));
     };
     if access.known_hosts.trim().is_empty() && !access.is_insecure {
         return Err(Problem::new("no known host keys are configured").with_hint(
-            "create the argocd-ssh-known-hosts-cm ConfigMap; ssh-keyscan prints the keys of a host",
+            "add the server's keys to the argocd-ssh-known-hosts-cm ConfigMap; ssh-keyscan prints them",
         ));
     }
     let failed = |error: io::Error| {
@@ -126,7 +126,7 @@ fn start_ssh(
     let (Some(input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Err(Problem::new(format!("cannot open the pipes of the program {program}")));
+        return Err(Problem::new(format!("cannot open pipes to the program {program}")));
     };
     let child = Arc::new(Mutex::new(child));
     let killed = Arc::clone(&child);
@@ -243,7 +243,7 @@ impl Session {
             )));
         }
         let last = lines.last()?;
-        Some(Problem::new(format!("ssh reported: {last}")).with_hint("the next comparison tries again"))
+        Some(Problem::new(format!("ssh reported: {last}")).with_hint("the next comparison will try again"))
     }
 
     fn end(&self) {

@@ -143,7 +143,9 @@ fn rejected_token_hint(issuer: &Issuer) -> &'static str {
         IssuerKind::Github { .. } => {
             "check that githubAppEnterpriseBaseUrl is on the same server as the repository, and that the GitHub App may read the repository's contents"
         }
-        IssuerKind::Google(_) => "check that the account of gcpServiceAccountKey may read the repository",
+        IssuerKind::Google(_) => {
+            "check that the service account in gcpServiceAccountKey may read the repository"
+        }
         IssuerKind::Azure(_) => "check that the Azure identity may read the repository",
     }
 }

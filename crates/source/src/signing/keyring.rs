@@ -100,7 +100,7 @@ impl Keyring {
         let is_of_bytes = matches!(config.typ, SignatureType::Binary | SignatureType::Text);
         if !is_of_bytes || has_unsupported_critical_part(config) {
             return Err(unreadable_signature(
-                "the signature is not for a document, or has unknown critical parts",
+                "the signature is not a document signature, or has unknown critical subpackets",
             ));
         }
         let named = issuer_key_ids(&signature);

@@ -28,11 +28,11 @@ pub(super) enum SignatureError {
     #[error("has a signature without a key ID, and no key in the argocd-gpg-keys-cm ConfigMap matches it")]
     NoIssuer,
     #[error(
-        "has a bad signature with key {0}: the content was changed, or the signature is for different content"
+        "has a bad signature from key {0}: the content was changed, or the signature is for different content"
     )]
     Bad(KeyId),
     #[error(
-        "is signed with key {key}, which expired at {at}: extend the key, and add it to argocd-gpg-keys-cm \
+        "is signed with key {key}, which expired at {at}; extend the key, then add it to argocd-gpg-keys-cm \
          again"
     )]
     Expired { key: KeyId, at: Timestamp },
@@ -40,10 +40,10 @@ pub(super) enum SignatureError {
     Revoked(KeyId),
     #[error("is signed with key {0}, which is not a signing key")]
     NotForSigning(KeyId),
-    #[error("has a signature with key {key} that expired at {at}")]
+    #[error("is signed with key {key}, but the signature expired at {at}")]
     SignatureExpired { key: KeyId, at: Timestamp },
-    #[error("has a signature with key {0} that is older than the key, or dated in the future")]
+    #[error("is signed with key {0}, but the signature is older than the key or dated in the future")]
     NotYetValid(KeyId),
-    #[error("has a signature with key {key} that uses {hash}, which is not secure")]
+    #[error("is signed with key {key} using {hash}, which is not secure")]
     Weak { key: KeyId, hash: String },
 }

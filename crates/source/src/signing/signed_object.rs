@@ -53,7 +53,7 @@ impl Repository {
         let reason = match checked {
             Ok(good) if wanted.accepts(&good) => return Ok(()),
             Ok(good) => {
-                format!("has a good signature with key {}, but {}", key_text(&good), wanted.describe())
+                format!("has a good signature from key {}, but {}", key_text(&good), wanted.describe())
             }
             Err(flaw) => format!("{flaw}; {}", wanted.describe()),
         };

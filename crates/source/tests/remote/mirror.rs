@@ -319,7 +319,7 @@ fn revisions() {
         assert!(matches!(error, SourceError::NoRevision { .. }), "{error}");
     }
     let error = bench.open().resolve("1234567").unwrap_err().to_string();
-    assert!(error.contains("1234567") && error.contains("40 digits"), "{error}");
+    assert!(error.contains("1234567") && error.contains("40-digit ID"), "{error}");
 }
 
 #[test]

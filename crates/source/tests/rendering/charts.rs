@@ -139,7 +139,7 @@ fn selection_of_values_files() {
         (json!(["../../../../etc/passwd"]), "is outside the repository"),
         (json!(["/../etc/passwd"]), "is outside the repository"),
         (json!(["https://example.com/values.yaml"]), "is remote"),
-        (json!(["$values/a.yaml"]), "ref \"values\", which does not exist"),
+        (json!(["$values/a.yaml"]), "ref \"values\", but no source has this ref"),
     ] {
         let error = bench.error(&chart(json!({"valueFiles": files})));
         assert!(error.contains(expected), "{files}: {error}");
@@ -178,7 +178,7 @@ fn values_of_another_repository() {
     for (file, expected) in [
         ("$values/none.yaml", "has no file none.yaml"),
         ("$values/../../etc/passwd", "is outside the repository"),
-        ("$other/a.yaml", "refers to a source with ref \"other\", which does not exist; known refs: $values"),
+        ("$other/a.yaml", "refers to ref \"other\", but no source has this ref; known refs: $values"),
     ] {
         let error = bench.error(&chart(json!({"valueFiles": [file]})));
         assert!(error.contains(expected), "{error}");

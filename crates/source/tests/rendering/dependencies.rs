@@ -317,8 +317,8 @@ fn hostile_dependencies() {
     let archives = [
         (gzip(&tar(&[own, ("other/bomb", b'0', &bomb)])), "larger than 128 MiB"),
         (gzip(&tar(&[own, ("other/../../out", b'0', b"x")])), "is outside the chart"),
-        (gzip(&tar(&[own, ("other/link", b'2', b"")])), "contains the link"),
-        (b"nothing".to_vec(), "damaged or not a chart"),
+        (gzip(&tar(&[own, ("other/link", b'2', b"")])), "contains a link"),
+        (b"nothing".to_vec(), "damaged or is not a chart"),
     ];
     for (at, (archive, expected)) in archives.into_iter().enumerate() {
         let version = format!("9.0.{at}");

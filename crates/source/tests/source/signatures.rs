@@ -68,16 +68,16 @@ fn ids(names: &[&str]) -> Vec<String> {
 /// Tidegate is stricter.
 fn expected(row: &Value) -> Option<String> {
     let (name, word) = (row["name"].as_str().unwrap(), row["gpg"].as_str().unwrap());
-    let with = |who: &str, rest: &str| Some(format!("with key {}{rest}", signed_commits::key_id(who)));
+    let with = |who: &str, rest: &str| Some(format!("key {}{rest}", signed_commits::key_id(who)));
     match (word, name) {
         ("GOODSIG", "by-frank") => with("frank", ", but project 'shop' requires a signature with"),
-        ("GOODSIG", "by-alice-sha1") => with("alice", " that uses SHA1, which is not secure"),
+        ("GOODSIG", "by-alice-sha1") => with("alice", " using SHA1, which is not secure"),
         ("GOODSIG", "v9.0.0") => Some("has the signature of a different tag, v1.0.0".to_owned()),
         ("GOODSIG", _) => None,
         ("BADSIG", _) => with("alice", ": the content was changed"),
         ("EXPKEYSIG", _) => with("carol", ", which expired at 2020-12-31T00:00:00"),
         ("REVKEYSIG", _) => with("dora", ", which was revoked"),
-        ("EXPSIG", _) => with("alice", " that expired at 2026-01-02T00:00:00"),
+        ("EXPSIG", _) => with("alice", ", but the signature expired at 2026-01-02T00:00:00"),
         ("NO_PUBKEY", _) => with("erin", ", but the argocd-gpg-keys-cm ConfigMap has no such key"),
         ("", "by-ssh") => Some("is signed with SSH; only OpenPGP signatures are supported".to_owned()),
         ("", _) => Some("is not signed; project 'shop' requires a signature with".to_owned()),

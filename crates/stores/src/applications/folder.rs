@@ -329,7 +329,7 @@ impl FolderPoller {
     /// `default` project.
     fn update_projects(&mut self, projects: ProjectResults, problems: &[String]) -> Vec<StoreEvent> {
         let is_coming = self.files.has_appearing_files() && self.has_missing_applications();
-        let text = || format!("{}: its files are still being written", self.files.folder().display());
+        let text = || format!("{}: files are still being written", self.files.folder().display());
         let coming = self.missing_files_reason().or_else(|| is_coming.then(text));
         self.are_projects_incomplete =
             self.files.can_hide_projects() && (self.are_projects_incomplete || !self.is_settled);
@@ -398,7 +398,7 @@ impl FolderPoller {
                     unreconciled_message("the document is not in any readable file", &problems.join("; "))
                 }
                 Some(bare) => unreconciled_message("the document is not in any file", bare),
-                None => "the document is not in any file; the folder is read again before the document is treated as deleted"
+                None => "the document is not in any file; the folder will be read again before the document is treated as deleted"
                     .to_owned(),
             });
             current.insert(key.clone(), Arc::new(stored));

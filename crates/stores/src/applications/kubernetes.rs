@@ -74,7 +74,7 @@ impl KubernetesStore {
         let client = &store.client;
         if !client.has_kind::<ApplicationKind>().await? {
             return Err(ServiceError::refused(format!(
-                "the {} does not serve Applications ({API_VERSION}); apply the definitions that `tidegate crds` prints, or set a folder of \
+                "the {} does not serve Applications ({API_VERSION}); apply the output of `tidegate crds`, or set a folder of \
                  Applications with --apps",
                 client.destination
             )));

@@ -319,8 +319,8 @@ fn parse_application(
             // The controller owns these fields, so ignore them in files.
             application.status = Default::default();
             let request = application.operation.take();
-            let problem =
-                request.map(|_| "operation in a file has no effect; use `tidegate app sync`".to_owned());
+            let problem = request
+                .map(|_| "the operation field has no effect in a file; use `tidegate app sync`".to_owned());
             (application, problem)
         }
         Err(error) => {

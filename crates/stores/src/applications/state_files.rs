@@ -148,7 +148,7 @@ fn move_aside(disk: &dyn Disk, path: &Path, problem: &str) -> String {
     let to = (1..).map(free).find(|to| fs::symlink_metadata(to).is_err()).unwrap_or_else(|| free(0));
     let outcome = match disk.rename(path, &to) {
         Ok(()) => format!("the file was moved to {}", to.display()),
-        Err(error) => format!("the file cannot be moved away: {error}"),
+        Err(error) => format!("the file could not be moved aside: {error}"),
     };
     tracing::warn!(path = %path.display(), problem, told = outcome, "stored status is damaged");
     format!("the stored status was damaged ({problem}); {outcome}")

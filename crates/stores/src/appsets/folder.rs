@@ -290,7 +290,7 @@ impl Watcher {
             false => is_unconfirmed.then(|| {
                 let reason = self.files.missing_files_reason();
                 UncertaintyReason::MayReappear(reason.unwrap_or_else(|| {
-                    "the folder is read again before the ApplicationSet is treated as deleted".to_owned()
+                    "the folder will be read again before the ApplicationSet is treated as deleted".to_owned()
                 }))
             }),
         };

@@ -62,7 +62,10 @@ impl KubernetesAppSetStore {
     ) -> Result<Existence, ServiceError> {
         // Without a UID, the request would delete any object with this name.
         if uid.is_empty() {
-            return Err(ServiceError::refused(format!("{} {key} has no UID, so it is not deleted", K::NOUN)));
+            return Err(ServiceError::refused(format!(
+                "{} {key} has no UID, so it was not deleted",
+                K::NOUN
+            )));
         }
         let AppKey { namespace, name } = key.clone();
         let request = DeleteRequest {

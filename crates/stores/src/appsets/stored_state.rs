@@ -136,7 +136,7 @@ impl StateTable {
         if let Err(source) = self.disk.remove(document) {
             // The document still exists, so restore the previous state.
             if let Some(Err(error)) = stored.map(|stored| self.put(stored)) {
-                tracing::warn!(%error, "failed to revert a rejected deletion");
+                tracing::warn!(%error, "failed to restore the stored state after a failed deletion");
             }
             return Err(ServiceError::Io { action: "remove", path: document.to_owned(), source });
         }

@@ -154,7 +154,8 @@ fn build_trials(generation: &TestedVersion, tests: Vec<Test>) -> impl Iterator<I
     })
 }
 
-/// Creates the trial for a test. `missing` is the reason for a missing control plane.
+/// Creates the trial for a test. If there is no control plane, or tests on its version are deferred,
+/// `missing` says why.
 fn build_trial(test: Test, missing: Option<String>, is_required: bool) -> Trial {
     let absent = test.input.filter(|input| !input.exists());
     let absent = absent.map(|input| format!("{} does not exist", input.display()));

@@ -282,8 +282,8 @@ fn has_resource(view: &OperationView, name: &str) -> bool {
     view.resources.iter().any(|result| result.name == name)
 }
 
-/// Returns scenarios with a user's decision: to skip a slow hook, to mark an object that never becomes
-/// healthy as done, or to retry a failed hook while another runs.
+/// Returns scenarios in which a user intervenes: skips a slow hook or marks it as done, skips an object that
+/// never becomes healthy, or retries a failed hook while another is running.
 fn decision_scenarios() -> Vec<Scenario> {
     let slow = ("sim.tidegate.dev/ready-after", "1h");
     let soon = ("sim.tidegate.dev/ready-after", "5m");

@@ -171,7 +171,7 @@ async fn operations_enter_in_request_order_and_name_their_blockers() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let inside = format!(
-        "2 operations of the group are running (maximum: 2): app0 ({}), app1 ({})",
+        "2 operations in the group are running (maximum: 2): app0 ({}), app1 ({})",
         operations[0], operations[1]
     );
     wait_until(&engine, operations[2], |view, reason| {
@@ -179,7 +179,7 @@ async fn operations_enter_in_request_order_and_name_their_blockers() {
     })
     .await;
     wait_until(&engine, operations[5], |_, reason| {
-        reason.contains("other operations of the group are ahead in the queue")
+        reason.contains("other operations in the group are ahead in the queue")
     })
     .await;
     for operation in &operations {

@@ -117,7 +117,11 @@ async fn a_namespace_is_not_deleted_before_a_later_hook_in_it() {
         let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, outcome, "{phase}: {}", view.message);
         if outcome == OperationPhase::Failed {
-            assert!(view.message.contains("keep it with the sync option Delete=false"), "{}", view.message);
+            assert!(
+                view.message.contains("keep the namespace with the sync option Delete=false"),
+                "{}",
+                view.message
+            );
             assert_eq!(deleted_names(&cluster), Vec::<String>::new());
         }
     }

@@ -68,7 +68,7 @@ async fn the_logs_of_a_failed_hook_outlive_it() {
     let job = Gvk::new("batch", "v1", "Job");
     assert_eq!(cluster.sim.get(&job, "default", "migrate").await.unwrap(), None, "its policy deleted it");
     let (_, explanation) = engine.inspect(id).await.unwrap();
-    assert!(explanation.to_string().contains("its log ends with \"ERROR: no such table\""), "{explanation}");
+    assert!(explanation.to_string().contains("last log line: \"ERROR: no such table\""), "{explanation}");
 }
 
 /// Only the end of a long log is stored. A server that hangs or has no logs must not affect the outcome.

@@ -277,7 +277,7 @@ async fn every_attempt_names_the_missing_namespace() {
     delete_namespace(&cluster.sim, "team");
     let first = "namespace team is being deleted, together with";
     wait_until(&engine, id, |view, _| view.message.starts_with(first)).await;
-    let later = "one or more objects failed to apply (dry run), reason: namespace team does not exist, and this operation";
+    let later = "one or more objects failed to apply (dry run), reason: namespace team does not exist, but this operation";
     wait_until(&engine, id, |view, _| view.message.starts_with(later) && view.message.contains("Retrying"))
         .await;
     let view = wait_for_end(&engine, id).await;

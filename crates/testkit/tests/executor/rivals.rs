@@ -53,7 +53,7 @@ async fn the_running_hook_of_another_operation_is_awaited_and_named() {
         let takes = if version == "1" { "5s" } else { "60s" };
         let two = submit(&second, &migration(version, takes, &policy)).await;
         let waits = format!("waiting for completion of hook batch/Job/migrate of operation {one}");
-        let reason = format!("operation {one} is running the same hook; waiting until that run ends");
+        let reason = format!("operation {one} is still running the same hook");
         wait_until(&second, two, |view, explained| view.message == waits && explained.contains(&reason))
             .await;
         assert!(!has_hook_write(&writes_of(&cluster, two)), "{policy:?}");
@@ -141,7 +141,7 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
         let (first, one) = started.await.unwrap();
         let waits = format!("waiting for completion of hook batch/Job/migrate of operation {one}");
         wait_until(&second, two, |view, reason| {
-            view.message == waits && reason.contains("waiting until that run ends")
+            view.message == waits && reason.contains("is still running the same hook")
         })
         .await;
         // Wait almost until the hook has finished.
@@ -158,8 +158,8 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn an_object_created_at_the_last_moment_is_not_overwritten() {
     for (policy, text) in [
-        ("BeforeHookCreation", "does not belong to an application and has the same name as a hook of shop"),
-        ("HookSucceeded", "does not belong to an application and has the same name as a hook of shop"),
+        ("BeforeHookCreation", "with the same name as a hook of shop but does not belong to an application"),
+        ("HookSucceeded", "with the same name as a hook of shop but does not belong to an application"),
     ] {
         let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
         let cluster = FaultyCluster::reliable();

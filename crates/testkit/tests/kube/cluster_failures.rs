@@ -191,7 +191,7 @@ pub async fn a_terminating_namespace_accepts_no_write() {
     let (id, view) = bench.run(&SyncSpec::new(&[config("a", 0, ""), config("b", 1, "")].concat())).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
     assert!(
-        view.message.contains("is being deleted, and this operation writes objects to it"),
+        view.message.contains("is being deleted, but this operation writes objects to it"),
         "{}",
         view.message
     );

@@ -20,8 +20,8 @@ use super::timeline_chart::{self, Level};
 use crate::log_entries;
 
 /// Note for a page with only the operation's summary.
-const COMPACTED_NOTE: &str = "The details were compacted. The newest operations of an application keep their details: `tidegate serve \
-                         --history` sets their number [default: 10].";
+const COMPACTED_NOTE: &str = "The details were compacted. Only the newest operations of an application keep their details; \
+                         `tidegate serve --history` sets how many [default: 10].";
 /// Minimum duration of a wait that is listed without a reason.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const STYLE: &str = include_str!("style.css");
@@ -218,7 +218,7 @@ fn render_timeline(story: &OperationTimeline, until: Timestamp) -> Markup {
         return Markup::default();
     }
     let (lines, left) = timeline_chart::select_lines(story);
-    let left = (left > 0).then(|| format!("{left} short and uneventful objects are not drawn."));
+    let left = (left > 0).then(|| format!("{left} objects with little activity are not shown."));
     let is_visible = |line: &Line| !line.spans.is_empty() || !line.marks.is_empty();
     let rows = lines.iter().filter(|(_, line)| is_visible(line)).map(|(level, line)| {
         let class = match level {

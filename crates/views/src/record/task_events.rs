@@ -7,7 +7,7 @@ use super::timeline::{Line, OperationTimeline, Tone};
 use super::timeline_events::{tone_of, with_reason};
 
 /// Reason shown while a requested deletion is in progress.
-const DELETION_REASON: &str = "waits for the deletion to finish";
+const DELETION_REASON: &str = "waiting for the deletion to finish";
 
 impl OperationTimeline {
     /// Applies an event if it belongs to a task. Ignores all other events.
@@ -22,7 +22,7 @@ impl OperationTimeline {
                 self.set_object_state(*task, ("Applied", Tone::Wait, &why), false);
             }
             OperationEvent::RunnerStarted { task, .. } => {
-                self.set_object_state(*task, ("Running", Tone::Wait, "waits for the runner"), false)
+                self.set_object_state(*task, ("Running", Tone::Wait, "waiting for the runner"), false)
             }
             OperationEvent::HealthChanged { task, health, fresh, .. } => {
                 self.apply_health(*task, health, *fresh)
@@ -44,7 +44,7 @@ impl OperationTimeline {
                 self.set_object_state(*task, ("Deleting", Tone::Wait, DELETION_REASON), false);
             }
             OperationEvent::RecreationStarted { task, .. } => {
-                let why = format!("will be created again; {DELETION_REASON}");
+                let why = format!("will be recreated; {DELETION_REASON}");
                 self.set_object_state(*task, ("Deleting", Tone::Wait, &why), false);
             }
             OperationEvent::ObjectDeleted { task } => {

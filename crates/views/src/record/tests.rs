@@ -263,7 +263,7 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
         (first.line.duration(story.latest_time), first.line.wait_duration(story.latest_time)),
         (Duration::from_secs(11), Duration::from_secs(10))
     );
-    assert_eq!(first.line.spans[1].reason, "waits for the health of Job shop/migrate");
+    assert_eq!(first.line.spans[1].reason, "waiting for the health of Job shop/migrate");
     assert_eq!(first.objects[0].wait_duration(story.latest_time), Duration::from_secs(10));
     assert_eq!(first.objects[0].label, "Job shop/migrate");
     assert_eq!(first.objects[0].duration(story.latest_time), Duration::from_secs(10));
@@ -283,7 +283,7 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
         .map(|span| (span.state.as_str(), span.tone, span.to.unwrap().since(span.from).as_secs()))
         .collect();
     assert_eq!(spans, [("Applied", Tone::Wait, 7), ("Degraded", Tone::Bad, 10), ("Applied", Tone::Wait, 4)]);
-    assert_eq!(api.spans[0].reason, "office-hours; waits for the hook to finish");
+    assert_eq!(api.spans[0].reason, "office-hours; waiting for the hook to finish");
 
     // The state is the outcome, not the last span.
     assert_eq!(
@@ -302,9 +302,9 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     let page = sample_record("office-hours").render_page();
     for told in [
         "waited 4 s (Paused): paused by office-hours: office-hours",
-        "waited 10 s (AwaitingHealth): waits for the health of Job shop/migrate",
+        "waited 10 s (AwaitingHealth): waiting for the health of Job shop/migrate",
         "waited 30 s (Held): gate office-hours: office-hours",
-        "office-hours pauses the operation: office-hours",
+        "office-hours paused the operation: office-hours",
     ] {
         assert!(page.contains(told), "{told}: {page}");
     }
@@ -330,7 +330,7 @@ fn a_failed_object_keeps_its_wait() {
     let last = line.spans.last().unwrap();
     assert_eq!(
         (last.state.as_str(), last.reason.as_str()),
-        ("Applied", "gate; waits for the object to become healthy")
+        ("Applied", "gate; waiting for the object to become healthy")
     );
     let marks: Vec<(&str, Tone)> = line.marks.iter().map(|mark| (mark.text.as_str(), mark.tone)).collect();
     assert_eq!(marks, [("Failed: exit code 1", Tone::Bad)]);
@@ -348,7 +348,7 @@ fn an_override_ends_the_wait_and_shows_who_and_why() {
         let story = OperationTimeline::from_events(&events);
         let line = &story.waves[0].objects[0];
         let last = line.spans.last().unwrap();
-        assert_eq!(last.reason, "gate; waits for the object to become healthy");
+        assert_eq!(last.reason, "gate; waiting for the object to become healthy");
         let marks: Vec<String> = line.marks.iter().map(|mark| mark.text.clone()).collect();
         (line.state().to_owned(), last.to, marks)
     };

@@ -115,7 +115,11 @@ impl Line {
 
     /// Describes the condition that the object waits for once applied.
     pub fn awaited_condition(&self) -> &'static str {
-        if self.is_hook { "waits for the hook to finish" } else { "waits for the object to become healthy" }
+        if self.is_hook {
+            "waiting for the hook to finish"
+        } else {
+            "waiting for the object to become healthy"
+        }
     }
 
     /// Returns true if the object failed or waited for something unusual.

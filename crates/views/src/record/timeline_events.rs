@@ -22,7 +22,7 @@ impl OperationTimeline {
                 if !requester.reason.is_empty() {
                     self.operation.add_mark(
                         at,
-                        requester.describe_action("requests the operation"),
+                        requester.describe_action("requested the operation"),
                         Tone::Busy,
                     );
                 }
@@ -56,7 +56,7 @@ impl OperationTimeline {
             OperationEvent::RetryStarted { attempt, .. } | OperationEvent::ReplanStarted { attempt, .. } => {
                 self.attempt = *attempt;
                 self.set_operation_state(&format!("Attempt {attempt}"), Tone::Busy, "");
-                self.operation.add_mark(at, format!("attempt {attempt} starts"), Tone::Busy);
+                self.operation.add_mark(at, format!("attempt {attempt} started"), Tone::Busy);
             }
             OperationEvent::Finished { phase, message, .. } => {
                 self.is_over = true;
@@ -81,7 +81,7 @@ impl OperationTimeline {
                     last.map(|span| (span.state.clone(), span.tone, span.reason.clone()));
                 self.operation.add_mark(
                     at,
-                    with_reason(&format!("{by} pauses the operation"), reason),
+                    with_reason(&format!("{by} paused the operation"), reason),
                     Tone::Wait,
                 );
                 self.set_operation_state(
@@ -96,27 +96,27 @@ impl OperationTimeline {
                 self.set_operation_state(&state, tone, &why);
                 self.operation.add_mark(
                     at,
-                    Requester::parse(by).describe_action("resumes the operation"),
+                    Requester::parse(by).describe_action("resumed the operation"),
                     Tone::Good,
                 );
             }
             OperationEvent::Approved { wave, by, reason, .. } => {
-                let what = format!("{by} approves wave {}", wave.saturating_add(1));
+                let what = format!("{by} approved wave {}", wave.saturating_add(1));
                 self.operation.add_mark(at, with_reason(&what, reason), Tone::Good);
             }
             OperationEvent::StoredPlanUsed { plan, .. } => {
-                self.operation.add_mark(at, format!("executes {}", plan.describe()), Tone::Good);
+                self.operation.add_mark(at, format!("executing {}", plan.describe()), Tone::Good);
             }
             OperationEvent::PruneConfirmed { by, .. } => {
                 self.operation.add_mark(
                     at,
-                    Requester::parse(by).describe_action("confirms the prunes"),
+                    Requester::parse(by).describe_action("confirmed the prunes"),
                     Tone::Good,
                 );
             }
             OperationEvent::TerminationRequested { by, .. } => self.operation.add_mark(
                 at,
-                Requester::parse(by).describe_action("terminates the operation"),
+                Requester::parse(by).describe_action("terminated the operation"),
                 Tone::Warn,
             ),
             _ => self.apply_task_event(event),
@@ -153,10 +153,10 @@ impl OperationTimeline {
         let reason = match to {
             Stage::AwaitingRetry { .. } => self.failure.clone(),
             Stage::Wave { step: WaveStep::Held, .. } if !gates.is_empty() => {
-                format!("waits for gate {gates}")
+                format!("waiting for gate {gates}")
             }
             Stage::Wave { step: WaveStep::Settling { .. }, .. } => {
-                "all objects are healthy and must stay healthy for a while".to_owned()
+                "all objects are healthy; waiting to see whether they stay healthy".to_owned()
             }
             Stage::Wave { step: WaveStep::AwaitingHealth | WaveStep::AwaitingGone, .. } => {
                 self.describe_awaited()
@@ -210,7 +210,7 @@ impl OperationTimeline {
                 format!("{what} {}{more}", named.join(", "))
             })
             .collect();
-        if parts.is_empty() { String::new() } else { format!("waits for {}", parts.join(" and ")) }
+        if parts.is_empty() { String::new() } else { format!("waiting for {}", parts.join(" and ")) }
     }
 
     fn apply_gate_verdict(&mut self, gate: &str, verdict: &Verdict) {

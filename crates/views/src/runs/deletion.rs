@@ -27,8 +27,8 @@ fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
     match event {
         Event::Created { by, order, members, at, .. } => {
             let what = match order {
-                Order::Orphaned => "are released and outlive their ApplicationSet",
-                Order::Collected => "are deleted with their ApplicationSet, all at once",
+                Order::Orphaned => "will be released and will outlive their ApplicationSet",
+                Order::Collected => "will be deleted with their ApplicationSet, all at once",
                 _ => "will be deleted",
             };
             let text = format!("{} Applications {what}", members.len());
@@ -59,13 +59,13 @@ fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
                 .step(order.step_number(*step))
                 .details(json!({"message": message}))
         }
-        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses the deletion"),
-        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes the deletion"),
+        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "paused the deletion"),
+        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumed the deletion"),
         Event::TerminateRequested(said) => {
-            RunEventBuilder::for_decision("termination-requested", said, "terminates the deletion")
+            RunEventBuilder::for_decision("termination-requested", said, "terminated the deletion")
         }
         Event::Approved(Approval { token, said }) => {
-            let what = "approves deletions that were blocked because their number exceeds the limit";
+            let what = "approved deletions that were blocked because their number exceeded the limit";
             RunEventBuilder::for_decision("approved", said, what).details(json!({"deletions": token}))
         }
         Event::Finished { end, message, at } => {
@@ -89,7 +89,7 @@ fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
         Event::DeletionBlocked { member, kept_by, at } => {
             let text = match kept_by.as_str() {
                 "" => "nothing blocks its deletion anymore".to_owned(),
-                kept_by => format!("waits for {kept_by}"),
+                kept_by => format!("is waiting for {kept_by}"),
             };
             RunEventBuilder::for_application("deletion-blocked", member, text)
                 .at(*at)
@@ -108,7 +108,7 @@ fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
         Event::Released { member, at } => RunEventBuilder::for_application(
             "released",
             member,
-            "is released: it no longer belongs to the ApplicationSet and is not deleted",
+            "was released: it no longer belongs to the ApplicationSet and will not be deleted",
         )
         .at(*at),
         Event::CallFailed { member, message, retry_at } => {
@@ -117,7 +117,7 @@ fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
                 .details(json!({"message": message, "retryAt": retry_at}))
         }
         Event::Skipped { member, said } => {
-            RunEventBuilder::for_decision("skipped", said, format!("skips {member}")).application(member)
+            RunEventBuilder::for_decision("skipped", said, format!("skipped {member}")).application(member)
         }
         Event::Joined { member: listed, at } => {
             let number = listed.place.step.and_then(|step| order.step_number(step));
@@ -147,7 +147,7 @@ pub(super) fn collect_waits(events: &[Event]) -> Vec<WaitSpan> {
         match event {
             Event::DeletionBlocked { member, kept_by, .. } if kept_by.is_empty() => course.end(member, now),
             Event::DeletionBlocked { member, kept_by, .. } => {
-                let reason = format!("it is being deleted and waits for {kept_by}");
+                let reason = format!("it is being deleted and is waiting for {kept_by}");
                 course.begin(member, &format!("Application {member}"), reason, now);
             }
             Event::AbsenceObserved { member, at }

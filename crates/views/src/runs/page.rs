@@ -11,8 +11,8 @@ use crate::record::page::{
 };
 
 /// Note for a page with only the run's summary.
-const COMPACTED_NOTE: &str = "The details were compacted. The newest rollouts and the newest deletions of an ApplicationSet keep their details: \
-                         `tidegate serve --history` sets their number [default: 10].";
+const COMPACTED_NOTE: &str = "The details were compacted. Only the newest rollouts and the newest deletions of an ApplicationSet keep their \
+                         details; `tidegate serve --history` sets how many of each [default: 10].";
 
 pub(super) fn render_page(run: &RunWithEvents, at: Timestamp) -> String {
     let RunWithEvents { run: document, facts: events } = run;

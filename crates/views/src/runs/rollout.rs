@@ -58,7 +58,7 @@ fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
         }
         Event::Approved { step, said } => {
             let step = step_number(*step);
-            RunEventBuilder::for_decision("approved", said, format!("approves step {step}")).step(Some(step))
+            RunEventBuilder::for_decision("approved", said, format!("approved step {step}")).step(Some(step))
         }
         Event::StepFailed { step, failure, at } => {
             let step = step_number(*step);
@@ -68,10 +68,10 @@ fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
                 .step(Some(step))
                 .details(json!({"message": failure.message}))
         }
-        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses the rollout"),
-        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes the rollout"),
+        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "paused the rollout"),
+        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumed the rollout"),
         Event::TerminateRequested(said) => {
-            RunEventBuilder::for_decision("termination-requested", said, "terminates the rollout")
+            RunEventBuilder::for_decision("termination-requested", said, "terminated the rollout")
         }
         Event::TargetsChanged { targets, at } => {
             let text = "the ApplicationSet has new targets";
@@ -129,7 +129,8 @@ fn describe_member_event(event: &Event) -> RunEventBuilder {
             observation_event("health-lost", member, "no longer healthy", (sight, *at))
         }
         Event::OperationAdopted { member, operation, at } => {
-            let text = format!("operation {operation}, which the rollout did not start, deployed its target");
+            let text =
+                format!("its target was deployed by operation {operation}, which the rollout did not start");
             RunEventBuilder::for_application("operation-adopted", member, text)
                 .at(*at)
                 .details(json!({"operation": operation}))
@@ -141,7 +142,7 @@ fn describe_member_event(event: &Event) -> RunEventBuilder {
             RunEventBuilder::for_application("overdue", member, "Pending for too long").at(*at)
         }
         Event::StopRequested { member, then: StopOutcome::Skip(said), .. } => {
-            let text = format!("skips {member}, whose operation is stopped first");
+            let text = format!("skipped {member}; stopping its operation first");
             RunEventBuilder::for_decision("stop-requested", said, text)
                 .application(member)
                 .details(json!({"followUp": "skip"}))
@@ -159,14 +160,14 @@ fn describe_member_event(event: &Event) -> RunEventBuilder {
         Event::RollbackStarted { member, at } => RunEventBuilder::for_application(
             "rollback-started",
             member,
-            "is rolled back to its previous target",
+            "is being rolled back to its previous target",
         )
         .at(*at),
         Event::Skipped { member, said } => {
-            RunEventBuilder::for_decision("skipped", said, format!("skips {member}")).application(member)
+            RunEventBuilder::for_decision("skipped", said, format!("skipped {member}")).application(member)
         }
         Event::Retried { member, said } => {
-            RunEventBuilder::for_decision("retried", said, format!("retries {member}")).application(member)
+            RunEventBuilder::for_decision("retried", said, format!("retried {member}")).application(member)
         }
         Event::Removed { member, at } => {
             RunEventBuilder::for_application("removed", member, "no longer belongs to the ApplicationSet")
@@ -216,11 +217,15 @@ fn stage_event(to: &Stage) -> RunEventBuilder {
 fn describe_stop(then: &StopOutcome) -> (String, &'static str) {
     let (reason, word) = match then {
         StopOutcome::Wait => (String::new(), "wait"),
-        StopOutcome::Fail { message } => (format!(", and it counts as failed: {message}"), "fail"),
-        StopOutcome::Assume => (", and it counts as Healthy".to_owned(), "assume-healthy"),
-        StopOutcome::Skip(said) => (format!(", and it is skipped by {}", format_person(said)), "skip"),
-        StopOutcome::Go => (", because it no longer exists".to_owned(), "remove"),
-        StopOutcome::RollBack => (", and it is rolled back".to_owned(), "roll-back"),
+        StopOutcome::Fail { message } => {
+            (format!(", and the Application counts as failed: {message}"), "fail")
+        }
+        StopOutcome::Assume => (", and the Application counts as Healthy".to_owned(), "assume-healthy"),
+        StopOutcome::Skip(said) => {
+            (format!(", and the Application is skipped by {}", format_person(said)), "skip")
+        }
+        StopOutcome::Go => (", because the Application no longer exists".to_owned(), "remove"),
+        StopOutcome::RollBack => (", and the Application will be rolled back".to_owned(), "roll-back"),
     };
     (format!("its operation is being stopped{reason}"), word)
 }

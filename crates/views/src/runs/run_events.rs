@@ -63,7 +63,7 @@ impl RunEventBuilder {
         builder
     }
 
-    /// Describes a user's decision, such as `ann skips prod-cart: moved away`.
+    /// Describes a user's decision, such as `ann skipped prod-cart: moved away`.
     pub fn for_decision(kind: &str, decision: &Attribution, what: impl AsRef<str>) -> Self {
         let text = format!("{} {}", decision.by, what.as_ref());
         let mut builder = Self::new(kind, with_reason(&text, &decision.why)).at(decision.at);
@@ -108,7 +108,7 @@ impl RunEventBuilder {
     }
 }
 
-/// Appends the reason, as in `ann approves step 2: CHG-7`.
+/// Appends the reason, as in `ann approved step 2: CHG-7`.
 pub(super) fn with_reason(what: &str, reason: &str) -> String {
     if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }

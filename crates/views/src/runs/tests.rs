@@ -337,13 +337,13 @@ fn a_deletion_numbers_its_steps_as_the_strategy_does() {
     let view = run.deletion.as_ref().unwrap();
     assert_eq!((view.by.as_str(), view.reason.as_deref()), ("ann", Some("moved away")));
     let said: Vec<&str> = run.decisions.iter().map(|event| event.text.as_str()).collect();
-    assert_eq!(said, ["ben pauses the deletion", "ben resumes the deletion", "ann skips prod: it stays"]);
+    assert_eq!(said, ["ben paused the deletion", "ben resumed the deletion", "ann skipped prod: it stays"]);
     let waits: Vec<(&str, &str, Timestamp, Option<Timestamp>)> = run
         .waits
         .iter()
         .map(|wait| (wait.subject.as_str(), wait.reason.as_str(), wait.since, wait.until))
         .collect();
-    let blocker = "it is being deleted and waits for finalizer example.com/hold";
+    let blocker = "it is being deleted and is waiting for finalizer example.com/hold";
     assert_eq!(
         waits,
         [
@@ -371,7 +371,7 @@ fn a_record_is_rendered_as_a_document_and_a_page_of_plain_text() {
     for part in [
         "Rollout of argocd/shops",
         "Decisions",
-        "ben approves step 2: CHG-7",
+        "ben approved step 2: CHG-7",
         "Waits",
         "paused by ann: lunch",
         "&lt;script&gt;window.hit=1&lt;/script&gt;",

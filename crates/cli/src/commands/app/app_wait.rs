@@ -183,14 +183,14 @@ async fn show_ended_operation(
 ) -> Result<CommandOutcome, CliError> {
     let Transport::Service(client) = transport else {
         return Err(CliError::refused(format!(
-            "operation {operation} has ended, and another operation has since started; on the service's \
-             machine, `tidegate ops show {operation}` shows its result"
+            "another operation has started since operation {operation} ended; to see the result of operation \
+             {operation}, run `tidegate ops show {operation}` on the service's machine"
         )));
     };
     let ended = client.explain(printer, operation).await?;
     printer.note(&format!(
-        "the requested operation has ended, and another operation has since started: operation {operation}: \
-         {}",
+        "another operation has started since the requested operation ended; result of operation \
+         {operation}: {}",
         ended.summary
     ));
     Ok(CommandOutcome::Operation(ended.phase))

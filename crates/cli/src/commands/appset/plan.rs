@@ -104,7 +104,7 @@ impl DefinedGates {
     fn find_gate_problem(&self, gate: &str) -> Option<String> {
         if concurrency_group(gate).is_some() {
             return Some(format!(
-                "waits forever for gate {gate}, which limits the concurrency of operations and cannot be used for steps"
+                "would wait forever for gate {gate}: concurrency gates limit operations and cannot be used for steps"
             ));
         }
         let known = self.0.as_ref().filter(|known| !is_built_in_gate(gate) && !known.contains(gate))?;
@@ -112,7 +112,7 @@ impl DefinedGates {
         usable.retain(|gate| concurrency_group(gate).is_none());
         let defined = if usable.is_empty() { "none".to_owned() } else { usable.join(", ") };
         Some(format!(
-            "waits forever for gate {gate}, which is not defined; the --gates file defines {defined}"
+            "would wait forever for gate {gate}, which is not defined; the --gates file defines {defined}"
         ))
     }
 }

@@ -32,7 +32,7 @@ pub fn picture(report: &PlanReport<'_>) -> String {
     if !warnings.is_empty() {
         let errors = warnings.iter().filter(|warning| warning.severity == Severity::Error).count();
         let count = format_count(warnings.len(), "warning");
-        picture.add_remark(&format!("{count} ({errors} that prevent the sync): see the tree"));
+        picture.add_remark(&format!("{count} ({errors} blocking the sync); see the tree output"));
     }
     picture.finish()
 }

@@ -275,7 +275,7 @@ impl TaskJob {
                 let found = HookDiagnostics::default();
                 let reading = effects::read_logs(cluster, &subject, &found);
                 if tokio::time::timeout(effects::DIAGNOSTICS_TIMEOUT, reading).await.is_err() {
-                    tracing::debug!(hook = %task.key(), "not all logs of a failed hook were read in time");
+                    tracing::debug!(hook = %task.key(), "timed out before reading all logs of a failed hook");
                 }
                 found.into_answer()
             }

@@ -451,7 +451,7 @@ impl Effects<SyncOperation> for SyncEffects {
         let events = batch.events.iter().filter_map(|event| self.emitter.emit(event)).collect();
         self.pending_events =
             Some(EventBatch { operation: self.id, after, last: self.emitter.sequence(), events });
-        let summary = summarize(state).ok_or("an operation without a header cannot be written")?;
+        let summary = summarize(state).ok_or("cannot record an operation that has no header")?;
         let append = AppendOf {
             snapshot: batch.snapshot,
             blobs: batch.events.iter().filter_map(referenced_blob).collect(),

@@ -62,7 +62,7 @@ impl SupervisorState {
                     drop(myself.send_message(SupervisorMessage::StartNext { application }));
                 }
                 Err(error) => {
-                    tracing::warn!(operation = %open, application, %error, "an open operation cannot continue");
+                    tracing::warn!(operation = %open, application, %error, "failed to continue the operation");
                     let _ = myself.send_message(SupervisorMessage::OpenOperationStuck { application, open });
                 }
             }

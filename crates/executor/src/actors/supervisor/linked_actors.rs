@@ -127,7 +127,7 @@ impl SupervisorState {
         tracing::error!(part = %part, count, reason, "an actor of the engine failed");
         if count > RESTARTS_MAX {
             let reason = format!(
-                "{part} failed {count} times in {} s, the last time: {reason}",
+                "{part} failed {count} times in {} s; last error: {reason}",
                 RESTART_WINDOW.as_secs()
             );
             match &part {

@@ -159,7 +159,7 @@ impl SupervisorState {
         child.is_down = true;
         if error.is::<LogActorFailed>() {
             // The log actor caused this failure, and its failures are counted separately.
-            tracing::warn!(%operation, application = child.application, "operation continues from the log: {error}");
+            tracing::warn!(%operation, application = child.application, "restarting the operation from the log: {error}");
             let purpose = ReadPurpose::Restart { delay: Duration::ZERO, end_reason: None };
             return self.read_operation(myself, operation, purpose);
         }
@@ -217,7 +217,7 @@ async fn read_settled(
     shared.log_actor.flush(&shared.log_failure).await?;
     let driver = load(shared, operation).await?;
     let about = driver.state().header().map(|header| OperationMetadata::new(&header.request));
-    let reason = || "the log has no record of it yet; start it again".to_owned();
+    let reason = || "the log has no record of the operation yet; start it again".to_owned();
     Ok(RecoveredOperation {
         metadata: about.ok_or_else(|| EngineError::StartFailed { operation, reason: reason() })?,
         driver,

@@ -63,7 +63,7 @@ impl CelGate {
             note("kind", "use a kind such as ConfigMap");
         }
         match (self.name.is_empty(), self.labels.is_empty()) {
-            (true, true) => note("name", "set the name of an object, or labels"),
+            (true, true) => note("name", "set either an object's name or labels"),
             (false, false) => note("labels", "set either a name or labels"),
             _ => {}
         }
@@ -233,7 +233,7 @@ mod tests {
         let table = [
             (json!({"apiVersion": "a/b/c"}), "apiVersion: "),
             (json!({"kind": ""}), "kind: "),
-            (json!({"name": null}), "name: set the name of an object, or labels"),
+            (json!({"name": null}), "name: set either an object's name or labels"),
             (json!({"labels": {"a": "b"}}), "labels: set either a name or labels"),
             (json!({"expression": "object.data.deploys =="}), "expression: "),
             (json!({"expression": ""}), "expression: "),

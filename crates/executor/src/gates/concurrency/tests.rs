@@ -216,7 +216,7 @@ fn the_first_waiting_operation_sees_the_holders_and_the_others_their_turn() {
     (0..5).for_each(|who| scene.request(who, &db));
     assert_eq!((last_verdict(&scene, 0), last_verdict(&scene, 1)), ("open".into(), "open".into()));
     let reason =
-        format!("2 operations of the group are running (maximum: 2): app ({}), app ({})", id(0), id(1));
+        format!("2 operations in the group are running (maximum: 2): app ({}), app ({})", id(0), id(1));
     assert_eq!((last_verdict(&scene, 2), last_verdict(&scene, 3)), (reason, NOT_NEXT.into()));
     scene.process_verdicts(1);
     scene.make_durable(1);
@@ -253,7 +253,7 @@ fn an_operation_that_is_not_running_keeps_its_place() {
         places: group_set(&["db"]),
     }]);
     let reason = format!(
-        "1 operation of the group is running (maximum: 1): shop ({}, not running in any process)",
+        "1 operation in the group is running (maximum: 1): shop ({}, not running in any process)",
         id(0)
     );
     assert_eq!(last_verdict(&scene, 1), reason);

@@ -159,7 +159,7 @@ where
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             Err(format!("returned more than {} KiB", ANSWER_BYTES_MAX >> 10))
         }
-        Err(_) => Err("closed the connection before its response was complete".to_owned()),
+        Err(_) => Err("closed the connection before the response was complete".to_owned()),
     }
 }
 
@@ -174,10 +174,10 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnswer {
     if status.is_redirection() {
-        return EndpointAnswer::Unusable(format!("{endpoint} answered {status}; redirects are not followed"));
+        return EndpointAnswer::Unusable(format!("{endpoint} returned {status}; redirects are not followed"));
     }
     if status != StatusCode::OK {
-        return EndpointAnswer::Unusable(format!("{endpoint} answered {status}"));
+        return EndpointAnswer::Unusable(format!("{endpoint} returned {status}"));
     }
     // Require an object: serde would also accept a list and assign its items to the fields in order.
     let answer =
@@ -191,7 +191,8 @@ fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnsw
             })
         }
         _ => EndpointAnswer::Unusable(format!(
-            "{endpoint} answered 200 OK, but the body is not a JSON object in which allowed is true or false"
+            "{endpoint} returned 200 OK, but the body is not a JSON object with a boolean field named \
+             allowed"
         )),
     }
 }

@@ -148,10 +148,10 @@ impl HttpGate {
             .parse()
             .map_err(|_| wrong("the URL is invalid"))?;
         let scheme = url.scheme().filter(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-        let scheme = scheme.ok_or_else(|| wrong("the scheme is neither http nor https"))?;
+        let scheme = scheme.ok_or_else(|| wrong("the scheme must be http or https"))?;
         let authority = url.authority().ok_or_else(|| wrong("the URL has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("the URL contains credentials, which belong in a header"));
+            return Err(wrong("the URL must not contain credentials (put them in a header)"));
         }
         let is_fixed = self.url.get(scheme.as_str().len()..).and_then(|rest| rest.strip_prefix("://"));
         if !is_fixed.is_some_and(|rest| rest.starts_with(authority.as_str())) {
@@ -181,7 +181,7 @@ impl HttpGate {
         let Some(text) = &self.timeout else { return Ok(DEFAULT_TIMEOUT) };
         let timeout = parse_duration(text).map_err(|error| format!("timeout: {error}"))?;
         let is_good = !timeout.is_zero() && timeout <= TIMEOUT_MAX;
-        is_good.then_some(timeout).ok_or_else(|| "timeout: use at most 1m, such as 5s".to_owned())
+        is_good.then_some(timeout).ok_or_else(|| "timeout: use a duration up to 1m, such as 5s".to_owned())
     }
 
     fn parse_interval(&self) -> Result<Duration, String> {
@@ -200,7 +200,7 @@ impl HeaderSource {
             (None, Some(_), None) => Err("env: use the name of an environment variable".to_owned()),
             (None, None, Some(path)) if Path::new(path).is_absolute() => Ok(()),
             (None, None, Some(_)) => Err("file: use an absolute path".to_owned()),
-            _ => Err("set one of value, env and file".to_owned()),
+            _ => Err("set exactly one of value, env and file".to_owned()),
         }
     }
 
@@ -209,7 +209,7 @@ impl HeaderSource {
         let secret = match (&self.value, &self.env, &self.file) {
             (Some(value), ..) => value.clone(),
             (None, Some(name), _) => std::env::var(name)
-                .map_err(|_| format!("the environment variable {name} is not set, or is not valid text"))?,
+                .map_err(|_| format!("environment variable {name} is not set or is not valid UTF-8"))?,
             (None, None, Some(path)) => read_secret_file(Path::new(path))?,
             (None, None, None) => return Err("the header has no value".to_owned()),
         };

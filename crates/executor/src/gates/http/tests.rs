@@ -143,7 +143,7 @@ fn ok_response(body: &str) -> EndpointBehavior {
 async fn only_an_explicit_yes_opens_the_gate() {
     const E: &str = "http://freeze.example:8080";
     const UNCLEAR: &str =
-        "answered 200 OK, but the body is not a JSON object in which allowed is true or false";
+        "returned 200 OK, but the body is not a JSON object with a boolean field named allowed";
     let chunked =
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n8\r\n{\"allowe\r\n8\r\nd\":true}\r\n0\r\n\r\n";
     let long = "x".repeat(1000);
@@ -183,15 +183,15 @@ async fn only_an_explicit_yes_opens_the_gate() {
         (ok_response("true"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
         (ok_response("<html>sign in</html>"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
         (ok_response(""), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
-        (response("201 Created", ""), EndpointAnswer::Unusable(format!("{E} answered 201 Created"))),
-        (response("404 Not Found", ""), EndpointAnswer::Unusable(format!("{E} answered 404 Not Found"))),
+        (response("201 Created", ""), EndpointAnswer::Unusable(format!("{E} returned 201 Created"))),
+        (response("404 Not Found", ""), EndpointAnswer::Unusable(format!("{E} returned 404 Not Found"))),
         (
             response("500 Internal Server Error", ""),
-            EndpointAnswer::Unusable(format!("{E} answered 500 Internal Server Error")),
+            EndpointAnswer::Unusable(format!("{E} returned 500 Internal Server Error")),
         ),
         (
             response("302 Found", "location: http://elsewhere/\r\n"),
-            EndpointAnswer::Unusable(format!("{E} answered 302 Found; redirects are not followed")),
+            EndpointAnswer::Unusable(format!("{E} returned 302 Found; redirects are not followed")),
         ),
         (
             ok_response(&" ".repeat(70_000)),
@@ -199,7 +199,7 @@ async fn only_an_explicit_yes_opens_the_gate() {
         ),
         (
             EndpointBehavior::Sends("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"allowed\":true}".into()),
-            EndpointAnswer::Unusable(format!("{E} closed the connection before its response was complete")),
+            EndpointAnswer::Unusable(format!("{E} closed the connection before the response was complete")),
         ),
         (
             EndpointBehavior::Hangs(String::new()),
@@ -296,20 +296,20 @@ fn invalid_configuration_is_rejected_by_field_name() {
     let header = |source: serde_json::Value| json!({"headers": {"X-Key": source}});
     let table = [
         (json!({"url": "freeze.example/allowed"}), "url: the URL is invalid"),
-        (json!({"url": "ftp://freeze.example"}), "url: the scheme is neither http nor https"),
+        (json!({"url": "ftp://freeze.example"}), "url: the scheme must be http or https"),
         (json!({"url": "http://"}), "url: the URL is invalid"),
-        (json!({"url": "http://ann:pw@freeze.example/"}), "url: the URL contains credentials"),
+        (json!({"url": "http://ann:pw@freeze.example/"}), "url: the URL must not contain credentials"),
         (json!({"url": "http://${application}.example/"}), "url: the host cannot contain variables"),
         (json!({"url": "http://h/${aplication}"}), "url: unknown variable ${aplication}"),
         (json!({"body": {"a": ["${wave"]}}), "body: ${ without }"),
         (json!({"body": {}, "method": "GET"}), "body: a GET request cannot have a body"),
         (json!({"timeout": "soon"}), "timeout: "),
-        (json!({"timeout": "0s"}), "timeout: use at most 1m"),
-        (json!({"timeout": "2m"}), "timeout: use at most 1m"),
+        (json!({"timeout": "0s"}), "timeout: use a duration up to 1m"),
+        (json!({"timeout": "2m"}), "timeout: use a duration up to 1m"),
         (json!({"interval": "100ms"}), "interval: use a duration between 1s and 1h"),
         (json!({"interval": "2h"}), "interval: use a duration between 1s and 1h"),
-        (header(json!({})), "headers.X-Key: set one of value, env and file"),
-        (header(json!({"env": "A", "value": "b"})), "headers.X-Key: set one of value, env and file"),
+        (header(json!({})), "headers.X-Key: set exactly one of value, env and file"),
+        (header(json!({"env": "A", "value": "b"})), "headers.X-Key: set exactly one of value, env and file"),
         (header(json!({"file": "token"})), "headers.X-Key: file: use an absolute path"),
         (header(json!({"env": "A=B"})), "headers.X-Key: env: use the name of an environment variable"),
         (header(json!({"value": "a\nb"})), "headers.X-Key: the value contains characters"),

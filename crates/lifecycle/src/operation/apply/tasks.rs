@@ -169,8 +169,8 @@ fn apply_object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     if is_prune {
         record_result(operation, id, mark_pruned);
     } else {
-        // The observation may be stale, and the name may be taken again. Wait, so that it is checked once
-        // more before use.
+        // The observation may be stale, and another object may have taken the name since. Wait, so that the
+        // name is checked once more before use.
         state.progress = Progress::Waiting;
         if state.phase == Some(OperationPhase::Running) {
             messages::RECREATED.clone_into(&mut state.message);

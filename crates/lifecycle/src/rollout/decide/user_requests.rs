@@ -116,8 +116,9 @@ fn format_steps(rollout: &Rollout) -> String {
     let named: Vec<String> =
         steps.map(|(number, step)| format!("{number} ({})", step.step.describe_selector())).collect();
     match named.len() {
-        0 => "none".to_owned(),
-        count => format!("{count}: {}", named.join(", ")),
+        0 => "no steps".to_owned(),
+        1 => format!("1 step: {}", named.join(", ")),
+        count => format!("{count} steps: {}", named.join(", ")),
     }
 }
 
@@ -195,7 +196,7 @@ fn describe_ineligible_member(name: &str, member: &Member, what: &str) -> String
             )
         }
         Progress::Stopping { then: StopOutcome::Skip(attribution), .. } => format!(
-            "Application {name} is already being skipped by {} at {}; its operation is stopped first",
+            "Application {name} was already skipped by {} at {}; its operation is still being stopped",
             attribution.display(),
             attribution.at
         ),

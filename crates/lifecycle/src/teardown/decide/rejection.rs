@@ -38,7 +38,7 @@ pub enum Rejection {
     NotPaused,
     /// Other clients delete or release the Applications, so the teardown only records the result.
     #[error(
-        "the Applications are deleted or released all at once, and Tidegate only records the result, so you cannot pause or terminate the deletion, or skip its Applications"
+        "you cannot pause or terminate this deletion, or skip its Applications, because they are all deleted or released at once and Tidegate only records the result"
     )]
     Witnessed,
     /// None of the named Applications can be skipped.

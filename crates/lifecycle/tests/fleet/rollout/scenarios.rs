@@ -90,7 +90,7 @@ fn an_application_passes_through_the_statuses_of_argo_cd() {
         (
             1_000,
             MemberStatus::Pending,
-            "Application moved to Pending status, its sync waits for a sync window: night, until 3000",
+            "Application moved to Pending status, its sync is waiting for a sync window: night, until 3000",
             1_000,
         ),
         (

@@ -101,8 +101,8 @@ fn an_application_that_stays_blocks_later_steps() {
     world.run_until(600_000);
     assert_eq!(
         world.explain(),
-        "deleting step 3 of 3 (env in (web)): 1 of 2 gone, waiting 9 min 59 s for Application web-b (it is being \
-         deleted and waits for its finalizer); next: step 2 of 3, 2 Applications"
+        "deleting step 3 of 3 (env in (web)): 1 of 2 gone, waiting 9 min 59 s for Application web-b (it is \
+         being deleted and is waiting for its finalizer); next: step 2 of 3, 2 Applications"
     );
     assert_eq!(deletion_times(&world), "0 web-a, 1000 web-b");
     world.remove("web-b", &uid_of("web-b"));
@@ -176,7 +176,10 @@ fn steps_keep_their_numbers_in_the_strategy() {
         at(6_500),
     );
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("step 4 does not exist (steps in the deletion order: 3)"), "{refused}");
+    assert!(
+        refused.contains("step 4 does not exist (number of steps in the deletion order: 3)"),
+        "{refused}"
+    );
     let mut all_at_once = World::new(request_with_order("AllAtOnce"));
     all_at_once.run_until(500);
     assert_eq!(view(all_at_once.state()).unwrap().message, "deleting all Applications");
@@ -343,7 +346,7 @@ fn a_rejected_skip_lists_the_possible_members() {
     };
     let all = "step 3: web-a, web-b; step 2: db-a, db-b; step 1: config-a, config-b; not in any step: x";
     let unknown = refused(Scope::Step(4));
-    assert_eq!(unknown, format!("step 4 does not exist (steps in the deletion order: 3); {all}"));
+    assert_eq!(unknown, format!("step 4 does not exist (number of steps in the deletion order: 3); {all}"));
     let unknown = refused(Scope::Member("y".into()));
     assert!(unknown.contains("Application y of ") && unknown.ends_with(&format!("; {all}")), "{unknown}");
     let rest = "these Applications can be skipped now: step 3: web-b; step 2: db-b; step 1: config-a, config-b; not in any step: x";

@@ -296,7 +296,7 @@ fn an_illegal_event_names_both_sides_and_hides_secrets() {
     let illegal = apply(State::New, &planned_event()).unwrap_err();
     assert_eq!(
         illegal.to_string(),
-        "event Planned cannot follow in state New; the operation's log is damaged"
+        "event Planned is not valid in state New; the operation's log is damaged"
     );
     let state = representatives().into_iter().find(|state| state_name(state) == "Applying").unwrap();
     let wrong = OperationEvent::GateEvaluated { gate: "x".repeat(5000), verdict: Verdict::Open, at: at(0) };

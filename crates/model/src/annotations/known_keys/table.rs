@@ -39,7 +39,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
     [
         // Argo CD, `docs/user-guide/annotations-and-labels.md` and `common/common.go`.
         supported(HOOK, Object, "Phases in which the object runs as a hook, comma-separated."),
-        supported(HOOK_DELETE_POLICY, Object, "Conditions for the deletion of a hook, comma-separated."),
+        supported(HOOK_DELETE_POLICY, Object, "Conditions under which a hook is deleted, comma-separated."),
         supported(SYNC_WAVE, Object, "Wave of the object within its phase, as a signed number [default: 0]."),
         supported(SYNC_OPTIONS, Object, "Sync options for the object, comma-separated."),
         supported(COMPARE_OPTIONS, Object, "Comparison options for the object, comma-separated."),
@@ -57,18 +57,18 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             MIGRATION_MANAGER,
             Object,
-            "Field manager whose client-side applied fields a server-side apply takes over.",
+            "Field manager whose client-side applied fields are taken over by server-side apply.",
         ),
         supported(
             INSTALLATION_ID,
             Object,
             "Installation that owns the object, if several installations share a cluster. Written by each sync.",
         ),
-        ignored(HOOK_FINALIZER, "Finalizer of hooks. No effect as an annotation."),
+        ignored(HOOK_FINALIZER, "Finalizer on hooks. Has no effect as an annotation."),
         supported(
             "argocd.argoproj.io/application-set-refresh",
             Object,
-            "On an ApplicationSet: runs its generators now.",
+            "On an ApplicationSet: requests an immediate run of its generators.",
         ),
         ignored(
             "argocd.argoproj.io/auto-label-cluster-info",
@@ -84,7 +84,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         ignored(
             "argocd.argoproj.io/ignore-resource-updates",
-            "`true`: changes to the object do not cause a comparison in Argo CD.",
+            "`true`: changes to the object do not trigger a comparison in Argo CD.",
         ),
         ignored(
             "argocd.argoproj.io/kubernetes-version",
@@ -98,7 +98,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "argocd.argoproj.io/manifest-generate-paths",
             Object,
-            "On an Application: paths, semicolon-separated. A push that changes one of them causes a comparison.",
+            "On an Application: semicolon-separated paths. A push that changes any of them triggers a comparison.",
         ),
         supported(
             "argocd.argoproj.io/refresh",
@@ -107,7 +107,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         ignored(
             "argocd.argoproj.io/secret-type",
-            "Label on Secrets that declare clusters and repositories. No effect as an annotation.",
+            "Label on Secrets that declare clusters and repositories. Has no effect as an annotation.",
         ),
         supported(
             "argocd.argoproj.io/skip-reconcile",
@@ -120,7 +120,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             HELM_HOOK_DELETE_POLICY,
             Object,
-            "Conditions for the deletion of a Helm hook, comma-separated.",
+            "Conditions under which a Helm hook is deleted, comma-separated.",
         ),
         supported(
             HELM_RESOURCE_POLICY,
@@ -195,7 +195,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/on-new-revision",
             Application,
-            "`supersede` or `finish`: handling of the running operation when a newer revision arrives.",
+            "`supersede` or `finish`: what happens to a running operation when a newer revision arrives.",
         ),
         supported(
             "tidegate.dev/application-set",
@@ -230,7 +230,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/retry-requested-by",
             Internal,
-            "On an ApplicationSet: requester of a retry that has not started.",
+            "On an ApplicationSet: requester of a retry that has not started yet.",
         ),
         supported(
             DELETION_REQUESTED_BY,
@@ -245,7 +245,11 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         supported(HOOK_PHASE, Internal, "Phase for which a hook was created."),
         supported(CLAIM_APPLICATION, Internal, "On a claim: name of the claimed application."),
-        supported(CLAIM_HOLDER, Internal, "On a claim: user and machine of the operation that holds it."),
+        supported(
+            CLAIM_HOLDER,
+            Internal,
+            "On a claim: user and machine that run the operation that holds it.",
+        ),
         supported(CLAIM_REVISION, Internal, "On a claim: revision of the operation that holds it."),
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY,
@@ -255,7 +259,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER,
             Internal,
-            "On a claim: user and machine of the requesting operation.",
+            "On a claim: user and machine that run the operation that asks the holder to stop.",
         ),
     ]
 };

@@ -67,7 +67,7 @@ pub(crate) fn proxy_for(access: &AccessSettings, to: &Uri) -> Result<Option<Inte
 fn invalid_proxy(access: &AccessSettings) -> Problem {
     let secret = access.secret.as_deref().unwrap_or_default();
     Problem::new(format!(
-        "the proxy in Secret {secret} is not a URL such as http://proxy.example.com:3128 or \
+        "the proxy in Secret {secret} is not a valid URL; use a URL such as http://proxy.example.com:3128 or \
          socks5://proxy.example.com:1080"
     ))
 }

@@ -171,7 +171,7 @@ impl Link {
         let cause = self.access.mask_secrets(root_cause(error));
         if cause.contains("certificate") {
             return Problem::new(format!("the server's certificate is not trusted: {cause}")).with_hint(
-                "add its CA certificate to the argocd-tls-certs-cm ConfigMap, under the server's host",
+                "add its CA certificate to the argocd-tls-certs-cm ConfigMap, under the server's host name",
             );
         }
         if [LINK_LOCAL_REASON, LOOPBACK_REASON].contains(&cause.as_str()) {
@@ -179,7 +179,7 @@ impl Link {
         }
         match is_connect {
             true => Problem::new(format!("the server cannot be reached: {cause}"))
-                .with_hint("the next comparison tries again"),
+                .with_hint("the next comparison will try again"),
             false => Problem::new(format!("the server closed the connection: {cause}")),
         }
     }
@@ -287,7 +287,7 @@ impl Link {
                 Problem::new(format!("{said}, and Tidegate does not follow redirects for this request"))
             }
             _ if asks => Problem::new(format!("{said} and requires credentials")),
-            _ => Problem::new(said).with_hint("the next comparison tries again"),
+            _ => Problem::new(said).with_hint("the next comparison will try again"),
         })
     }
 
@@ -296,10 +296,10 @@ impl Link {
         let [there, meant] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
         Problem::new(format!(
-            "{said}: {meant} redirected to {there}, which does not receive the credentials in Secret \
-             {secret}"
+            "{said}: {meant} redirected to {there}, and the credentials in Secret {secret} are not sent \
+             there"
         ))
-        .with_hint("use the URL of the other server, with its own Secret")
+        .with_hint("use the URL of the other server, and add a Secret for it")
     }
 
     /// Returns the next bytes of a response, or `None` at its end.

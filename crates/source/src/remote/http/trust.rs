@@ -22,7 +22,7 @@ pub(super) fn tls_config(trust: &SystemTrust, access: &AccessSettings) -> Result
             let secret = access.secret.as_deref().unwrap_or_default();
             Problem::new(format!(
                 "tlsClientCertData and tlsClientCertKey in Secret {secret} are not a PEM certificate and \
-                 its key"
+                 its matching key"
             ))
         }
         error => Problem::new(error.to_string()),

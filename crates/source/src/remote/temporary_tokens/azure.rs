@@ -114,11 +114,9 @@ impl Network {
                     "check the azureServicePrincipal… fields in the Secret; the client secret may have \
                      expired"
                 }
-                false => {
-                    "check that the federated credential of the identity is for the service account of the pod"
-                }
+                false => "check that the identity's federated credential is for the pod's service account",
             },
-            other: "check the token endpoint: azureActiveDirectoryEndpoint, or AZURE_AUTHORITY_HOST",
+            other: "check the token endpoint in azureActiveDirectoryEndpoint or AZURE_AUTHORITY_HOST",
         };
         let mut fields = vec![("grant_type", "client_credentials"), ("client_id", client), ("scope", scope)];
         match is_secret {
@@ -155,8 +153,8 @@ impl Network {
             now,
         };
         let hints = Hints {
-            rejected: "check that the identity has the role AcrPull at the registry",
-            other: "check that the registry is an Azure registry",
+            rejected: "check that the identity has the AcrPull role on the registry",
+            other: "check that the registry is an Azure Container Registry",
         };
         let service = registry.split(':').next().unwrap_or(registry);
         let fields = [

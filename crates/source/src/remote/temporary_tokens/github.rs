@@ -65,9 +65,7 @@ impl GithubApi<'_> {
         let hint = match answer.status {
             StatusCode::UNAUTHORIZED => REJECTED_HINT,
             StatusCode::NOT_FOUND => missing,
-            StatusCode::FORBIDDEN => {
-                "check whether the installation is suspended, and the permissions of the App"
-            }
+            StatusCode::FORBIDDEN => "check the App's permissions, and whether its installation is suspended",
             status if status.is_redirection() || status.is_success() => API_PATH_HINT,
             _ => "",
         };

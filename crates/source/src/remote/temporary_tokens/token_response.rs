@@ -54,7 +54,7 @@ impl TokenRequest<'_> {
         let sends =
             if status.is_redirection() { ", and credentials are not sent to redirect targets" } else { "" };
         let hint = match hint {
-            "" if status.is_server_error() => "the next comparison tries again",
+            "" if status.is_server_error() => "the next comparison will try again",
             hint => hint,
         };
         TokenFailure::from(self.error(&format!("returned {status}{said}{sends}")).with_hint(hint))

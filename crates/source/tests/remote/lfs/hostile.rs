@@ -148,7 +148,7 @@ fn a_repository_that_names_another_server() {
     assert_eq!(authorized_requests(&stage.objects)[0].1.as_deref(), Some(ME));
     stage.bench.commit("app/a.yaml", &pointer("{a: b}"));
     for (url, expected) in [
-        ("ssh://git@a.example/b", ".lfsconfig contains a server URL that is not allowed"),
+        ("ssh://git@a.example/b", ".lfsconfig contains an invalid server URL"),
         ("http://169.254.169.254/latest", "link-local"),
         ("\"", ".lfsconfig is not a valid Git configuration"),
     ] {

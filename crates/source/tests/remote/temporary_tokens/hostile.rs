@@ -27,13 +27,13 @@ fn responses_without_a_token() {
         ),
         (
             json(403, &json!({"message": "This installation has been suspended"})),
-            "(This installation has been suspended); check whether",
+            "(This installation has been suspended); check the App's permissions",
         ),
         (
             json(500, &json!({"message": "a\nb"})),
             "returned 500 Internal Server Error (a b); the next comparison",
         ),
-        (whole(502, "<html>"), "returned 502 Bad Gateway; the next comparison tries again"),
+        (whole(502, "<html>"), "returned 502 Bad Gateway; the next comparison will try again"),
         (whole(204, ""), "returned 204 No Content; check githubAppEnterpriseBaseUrl"),
     ] {
         stage.github.set_responses(move |_| answer.clone());

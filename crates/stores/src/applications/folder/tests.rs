@@ -414,7 +414,7 @@ fn an_error_affects_only_its_document() {
     assert_eq!(events[0], "applied other");
     assert!(events[1].starts_with("applied web (the document is not in any readable file"), "{events:?}");
     write("web.yaml", &changed);
-    let doubted = "applied web (the document is not in any file; the folder is read again before the document is treated as deleted)";
+    let doubted = "applied web (the document is not in any file; the folder will be read again before the document is treated as deleted)";
     assert_eq!(poll_event_names(&mut again), [doubted, "problems []"]);
     assert_eq!(poll_event_names(&mut again), ["gone web"]);
 }
@@ -431,7 +431,7 @@ fn documents_that_are_no_applications_are_named() {
             "applied web (the document is invalid, so its last valid version remains in effect until this is \
              fixed: web.yaml:1: Application web: field spec.project",
         ),
-        (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "operation in a file has no effect"),
+        (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "the operation field has no effect in a file"),
         (
             format!("{WEB}---\n{WEB}"),
             "the resource is defined in both web.yaml:1 and web.yaml:3, so it is not managed",
@@ -475,7 +475,7 @@ fn persisted_state_is_restored_and_deletions_meanwhile_are_emitted() {
         ))
     };
     let mut first = again();
-    let no_file = "(the document is not in any file; the folder is read again before the document is treated as deleted)";
+    let no_file = "(the document is not in any file; the folder will be read again before the document is treated as deleted)";
     let expected = [
         format!("applied gone {no_file}"),
         format!("applied leaving {no_file}"),

@@ -53,7 +53,7 @@ async fn a_vanished_document_starts_a_deletion_that_is_not_withdrawn() {
     assert_eq!(doubted.appset.metadata.deletion_timestamp, None);
     backing.write_file("other.yaml", "");
     let doubted = open.next_appset().await;
-    assert!(doubted.problem.unwrap().contains("the folder is read again"));
+    assert!(doubted.problem.unwrap().contains("the folder will be read again"));
     assert_eq!(doubted.appset.metadata.deletion_timestamp, None);
     let gone = open.next_appset().await.appset;
     assert!(gone.metadata.deletion_timestamp.is_some());

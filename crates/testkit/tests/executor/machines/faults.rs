@@ -110,7 +110,10 @@ async fn effects_that_cannot_be_created_are_created_again() {
         }
     };
     let error = engine.run_machine(stream_id(1), start_input(), work(1)).await.err().unwrap();
-    assert!(error.to_string().contains("the log has no record of it yet: start it again"), "{error}");
+    assert!(
+        error.to_string().contains("the log has no record of the machine yet, so start it again"),
+        "{error}"
+    );
     engine.run_machine(stream_id(1), start_input(), work(1)).await.unwrap().stop().await;
     // For a machine in the log, the engine repeatedly tries to create its effects.
     made.store(0, Ordering::SeqCst);

@@ -240,7 +240,7 @@ pub async fn refusals_contain_their_reason() {
         (&engine, config_map(&namespace, "A_b", json!({})), ErrorKind::Invalid, "A_b"),
         (&engine, unknown, ErrorKind::Invalid, "colour"),
         (&engine, big(1_600_000), ErrorKind::Invalid, " 1048576 bytes"),
-        (&engine, big(3_600_000), ErrorKind::Invalid, "is too large: the manifest has 3.61 MB"),
+        (&engine, big(3_600_000), ErrorKind::Invalid, "is too large: the manifest is 3.61 MB"),
         (&limited, config_map(&namespace, "a", json!({})), ErrorKind::Forbidden, &forbidden),
     ] {
         let refused = write(cluster, &manifest, APPLY).await.unwrap_err();

@@ -70,7 +70,8 @@ impl<'a> ReasonPrinter<'a> {
         Self { goal, printer, tracker: RefCell::default() }
     }
 
-    /// Returns true if an application meets the goal. If not, prints the reasons that are due.
+    /// Returns true if the application meets the goal. If not, records the reasons. Prints each reason once
+    /// it is due to be reported.
     pub fn observe(&self, application: &Application) -> bool {
         let is_met = self.goal.is_met(application);
         let found = if is_met { Vec::new() } else { reasons(application, self.goal) };
@@ -126,7 +127,8 @@ impl ReasonTracker {
         }
     }
 
-    /// Returns the texts that are due, each only once.
+    /// Returns the reasons that are due to be reported: lasting ones immediately, others after
+    /// [`TRANSIENT_REASON_MIN`]. Each text is returned only once.
     fn take_due(&mut self, now: Instant) -> Vec<String> {
         let mut due = Vec::new();
         for (key, reasons) in &self.current {

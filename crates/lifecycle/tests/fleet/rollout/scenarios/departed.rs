@@ -30,7 +30,7 @@ fn departed_applications_stay_in_the_record_with_their_progress() {
     assert_eq!(
         lines,
         [
-            "dev-a of 1, Healthy, true: left the ApplicationSet after it had reached its target and was Healthy",
+            "dev-a of 1, Healthy, true: left the ApplicationSet after it reached its target and became Healthy",
             "prod-a of 3, Waiting, false: left the ApplicationSet before its turn came",
             "qa-a of 2, Progressing, true: left the ApplicationSet while its sync was running",
         ]

@@ -27,7 +27,7 @@ fn requests_about_unknown_steps_or_applications_list_the_existing_ones() {
         UserRequest::Retry(Scope::Step(0)),
     ] {
         let told = rejection_of(&world, request);
-        let steps = "the rollout has 3: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
+        let steps = "the rollout has 3 steps: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
         assert!(told.contains(" does not exist; ") && told.ends_with(steps), "{told}");
     }
     for request in [UserRequest::Skip(member_scope("qa-x")), UserRequest::Retry(member_scope("qa-x"))] {
@@ -88,7 +88,7 @@ fn a_pending_retry_is_visible_before_it_begins() {
     let told = view(world.state()).unwrap().members[0].message.clone();
     assert_eq!(told, "Application needs another sync, setting status to Waiting");
     let explained = world.explain();
-    let waits = "Application a (it is retried when the rollout is resumed)";
+    let waits = "Application a (it will be retried when the rollout is resumed)";
     assert!(explained.contains(waits) && explained.contains("paused"), "{explained}");
     world.request_at(30_000, UserRequest::Resume);
     world.run();

@@ -80,7 +80,7 @@ fn a_member_that_stays_pending_is_held_failed_or_assumed_healthy() {
         let explained = world.explain();
         let says = match on_pending {
             OnPending::Hold => "Pending for more than 5 min: a",
-            OnPending::Fail => "its sync had not started after 5 min",
+            OnPending::Fail => "its sync did not start within 5 min",
             OnPending::Healthy => "assumed Healthy: a",
         };
         assert!(explained.contains(says), "{explained}");
@@ -134,7 +134,7 @@ fn new_targets_wait_for_a_manual_pause_but_not_for_a_failure() {
     world.run_until(60_000);
     assert_eq!(rollout_end(&world), None);
     assert!(
-        world.explain().contains("new targets: this rollout ends at the next safe point"),
+        world.explain().contains("new targets: this rollout will end at the next safe point"),
         "{}",
         world.explain()
     );
