@@ -173,8 +173,7 @@ fn an_impossible_request_is_answered_with_the_possible_ones() {
     let reason = ["--reason", "no"];
     for verb in ["skip", "retry"] {
         let step = appset.appset(&[&[verb, "fleet", "--step", "7"], &reason[..]].concat()).expect_code(4);
-        let steps =
-            "step 7 does not exist; the rollout has 3 steps: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
+        let steps = "step 7 does not exist; the rollout has 3 steps: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
         assert!(step.err.contains(steps), "{step:?}");
         let app = appset.appset(&[&[verb, "fleet", "--app", "qa-x"], &reason[..]].concat()).expect_code(4);
         let apps = "has no Application qa-x; its Applications by step: step 1: dev-a, dev-b; step 2: qa-a; step 3: prod-a, prod-b";

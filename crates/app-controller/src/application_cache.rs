@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_application::AppKey;
-use tidegate_application::rollout_operation::Deployment;
+use tidegate_application::machine::Deployments;
 use tidegate_applicationset::ownership::owning_appset;
 use tidegate_model::ObjectKey;
 use tidegate_model::argo::Application;
@@ -49,18 +49,6 @@ impl OwnedApplications {
             self.0.entry(now).or_default().insert(key.name.clone());
         }
     }
-}
-
-/// Deployments that led to an Application's current state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deployments {
-    /// Newest operation that deployed the whole Application.
-    pub newest: Option<Deployment>,
-    /// Newest operation that deployed the whole Application and finished before the published comparison
-    /// started, so the published state reflects it.
-    pub evidence: Option<Deployment>,
-    /// True if this process made the published comparison.
-    pub is_compared: bool,
 }
 
 /// Result of a search for Applications.

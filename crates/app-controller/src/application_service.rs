@@ -26,7 +26,7 @@ use super::application_cache::SearchResult;
 use super::destinations::cluster_status::ClusterStatus;
 use super::git_metrics::RepositoryRequests;
 use super::listing::{self, ApplicationFilter, OrderBy, Page, PageStart};
-use super::messages::{Reply, SupervisorMessage};
+use super::messages::{AppMessage, Reply, SupervisorMessage};
 use super::shared_state::SharedState;
 use super::{DeletionOptions, compare, delete, push_refresh};
 
@@ -185,11 +185,11 @@ impl ApplicationService {
         self.await_store_read().await;
         let key = self.find_key(text)?;
         operation::bound_reason(&mut request);
-        self.send_request(|reply| SupervisorMessage::Sync {
-            key,
-            request: Box::new(request),
-            plan: None,
-            reply,
+        self.send_request(|reply| {
+            SupervisorMessage::Forward(
+                key,
+                AppMessage::Sync { request: Box::new(request), plan: None, reply },
+            )
         })
         .await
     }
@@ -204,7 +204,10 @@ impl ApplicationService {
     ) -> Result<(), ServiceError> {
         let key = self.find_key(text)?;
         let by = requester.to_text();
-        self.send_request(|reply| SupervisorMessage::Terminate { key, operation, by, reply }).await
+        self.send_request(|reply| {
+            SupervisorMessage::Forward(key, AppMessage::Terminate { operation, by, reply })
+        })
+        .await
     }
 
     /// Deletes an Application, recording the requester and the reason. Returns once the request is durable,
@@ -218,7 +221,10 @@ impl ApplicationService {
         self.await_store_read().await;
         let key = self.find_key(text)?;
         let (by, reason) = (requester.name.to_owned(), requester.reason.to_owned());
-        self.send_request(|reply| SupervisorMessage::Delete { key, options, by, reason, reply }).await
+        self.send_request(|reply| {
+            SupervisorMessage::Forward(key, AppMessage::Delete { options, by, reason, reply })
+        })
+        .await
     }
 
     /// Rolls an Application back to a sync in its history, recording the requester and the reason. Returns
@@ -233,7 +239,10 @@ impl ApplicationService {
         self.await_store_read().await;
         let key = self.find_key(text)?;
         let (by, reason) = (requester.name.to_owned(), requester.reason.to_owned());
-        self.send_request(|reply| SupervisorMessage::Rollback { key, id, prune, by, reason, reply }).await
+        self.send_request(|reply| {
+            SupervisorMessage::Forward(key, AppMessage::Rollback { id, prune, by, reason, reply })
+        })
+        .await
     }
 
     /// Returns the changes that syncing an Application would make.
@@ -349,7 +358,8 @@ impl ApplicationService {
         let key = self.find_key(text)?;
         let level = if hard { RefreshLevel::Hard } else { RefreshLevel::Forced };
         let name = key.to_string();
-        let asking = self.send_request(|reply| SupervisorMessage::Refresh { key, level, reply });
+        let asking =
+            self.send_request(|reply| SupervisorMessage::Forward(key, AppMessage::Refresh { level, reply }));
         let slow = |_| {
             let after = COMPARISON_TIMEOUT.as_secs();
             Err(ServiceError::refused(format!(
@@ -365,7 +375,8 @@ impl ApplicationService {
         let key = self.find_key(text)?;
         if is_looked_at {
             // An Application that doesn't have an actor can't reply.
-            let shown = self.send_request(|reply| SupervisorMessage::Flush { key, reply });
+            let shown =
+                self.send_request(|reply| SupervisorMessage::Forward(key, AppMessage::Flush { reply }));
             drop(tokio::time::timeout(STORE_READ_TIMEOUT, shown).await);
         }
         self.find_only(text)

@@ -7,6 +7,8 @@ use futures_util::StreamExt as _;
 use tidegate_application::AppKey;
 use tidegate_application::automated_sync::PRUNE_DISABLED;
 use tidegate_application::comparison::{self, ComparedResource, ComparisonOutcome, ObjectVersion};
+use tidegate_application::machine::OperationRelation;
+use tidegate_application::project::project_name;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::sources::{Sources, revisions_of_fields};
 use tidegate_application::supersede::ManifestComparison;
@@ -30,7 +32,7 @@ use tidegate_planner::{HOOK_OBJECT_KEPT, all_images, annotated_wave};
 
 use super::admission::{admit, check_signatures, refuse_hooks, refuse_resources};
 use super::comparison_cache::{ComparisonCache, ComparisonFindings, ComparisonInput, SearchExtent};
-use super::comparison_result::{ComparisonResult, OperationRelation};
+use super::comparison_result::ComparisonResult;
 use super::confirmations::Confirmations;
 use super::destinations::{DestinationError, ResolvedDestination};
 use super::discovery::CachedCluster;
@@ -38,7 +40,6 @@ use super::drift_warnings::{finding_condition, warnings_condition};
 use super::fetched_dependencies::RenderContext;
 use super::manifests::RenderedManifests;
 use super::operation_history;
-use super::projects;
 use super::rendering::have_same_objects;
 use super::shared_state::{RevisionLookup, SharedState};
 use super::watches::{ObjectState, TrackedObject, WatchPosition};
@@ -468,7 +469,7 @@ async fn undefined_gates(
     }
     let mut known = shared.engine.extension_names();
     known.gates.extend(shared.gates.read().await.names());
-    known.gates.insert(format!("{WINDOW_PREFIX}{}", projects::project_name(application)));
+    known.gates.insert(format!("{WINDOW_PREFIX}{}", project_name(application)));
     let problem = |(gate, object): (&String, &ObjectKey)| {
         Some(format!("{} of {object} {}", annotations::GATE, known.explain_missing_gate(gate)?))
     };

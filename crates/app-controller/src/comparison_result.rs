@@ -1,13 +1,10 @@
-//! Result of a comparison, and the state that it started from.
+//! Result of a comparison.
 
 use std::collections::BTreeMap;
 
 use tidegate_application::comparison::ComparisonOutcome;
-use tidegate_application::refresh::RefreshLevel;
-use tidegate_application::rollout_operation::Deployment;
-use tidegate_application::supersede::ManifestComparison;
-use tidegate_model::argo::ComparedTo;
-use tidegate_model::{ObjectKey, OperationId};
+use tidegate_application::machine::OperationRelation;
+use tidegate_model::ObjectKey;
 
 use super::comparison_cache::ComparisonCache;
 use super::watches::{TrackedObject, WatchPosition};
@@ -25,25 +22,4 @@ pub struct ComparisonResult {
     pub operation_relation: OperationRelation,
     /// True if the cluster denies access to the objects. No event reports when access is granted.
     pub is_access_denied: bool,
-}
-
-/// Relation between the compared manifests and those that the running operation is deploying.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OperationRelation {
-    /// The running operation, if any.
-    pub operation: Option<OperationId>,
-    /// Result of comparing the manifests. Unknown if the comparison has failed.
-    pub newest: ManifestComparison,
-}
-
-/// State at the start of a comparison.
-pub struct ComparisonStart {
-    pub compared_to: ComparedTo,
-    pub level: RefreshLevel,
-    /// Value of the refresh annotation.
-    pub refresh_annotation: Option<String>,
-    /// Newest deployment.
-    pub newest_deployment: Option<Deployment>,
-    /// Number of operations that have finished.
-    pub ended_operations: u64,
 }

@@ -77,11 +77,12 @@ impl DependencyGraph {
         key: &AppKey,
         cache: &ApplicationCache,
     ) -> Option<Vec<(AppKey, Arc<Application>)>> {
-        let own = to_name(key);
+        let own = ApplicationName::from(key.clone());
         // A dependent outside the control plane's namespace blocks only Applications in its own namespace.
         let needed = self.state().all_dependencies(key);
         let heard = self.dependents(key)?.into_iter();
-        let heard = heard.filter(|other| to_name(other).affects(&own) && !needed.contains(other));
+        let heard = heard
+            .filter(|other| ApplicationName::from(other.clone()).affects(&own) && !needed.contains(other));
         Some(heard.filter_map(|other| cache.get(&other).map(|found| (other, found))).collect())
     }
 
@@ -91,14 +92,4 @@ impl DependencyGraph {
         let both = [state.dependents.get(key), state.dependencies.get(key)];
         both.into_iter().flatten().flatten().cloned().collect()
     }
-}
-
-/// Converts an Application name to a store key.
-pub fn to_key(name: &ApplicationName) -> AppKey {
-    AppKey { namespace: name.namespace.clone(), name: name.name.clone() }
-}
-
-/// Converts a store key to an Application name.
-pub fn to_name(key: &AppKey) -> ApplicationName {
-    ApplicationName { namespace: key.namespace.clone(), name: key.name.clone() }
 }

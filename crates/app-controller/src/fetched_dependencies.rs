@@ -8,6 +8,7 @@ use tidegate_application::AppKey;
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::instance_name;
 use tidegate_application::project;
+use tidegate_application::project::project_name;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{AppProject, Application};
 use tidegate_source::{
@@ -15,7 +16,7 @@ use tidegate_source::{
     RequiredKeys, UsedDependency,
 };
 
-use super::projects::{self, Projects};
+use super::projects::Projects;
 
 /// Context for rendering an Application's manifests.
 #[derive(Clone)]
@@ -38,7 +39,7 @@ impl RenderContext {
     /// Returns the context for an Application, without data from its cluster. `namespace` is the namespace of
     /// the Application's objects.
     pub fn new(projects: &Projects, application: &Application, namespace: &str) -> Self {
-        let project = projects::project_name(application);
+        let project = project_name(application);
         let purpose = RenderTarget {
             name: application.metadata.name.clone(),
             instance: instance_name(application),

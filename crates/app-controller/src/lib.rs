@@ -12,6 +12,7 @@
 //! store before the engine receives the operation, so that it starts only once even after a crash.
 
 mod actor;
+pub mod actor_pool;
 mod admission;
 mod application_cache;
 mod application_service;
@@ -37,7 +38,6 @@ mod operation_history;
 mod operation_start;
 mod orphaned_syncs;
 mod plan_approval;
-mod plan_check;
 pub mod projects;
 mod push_refresh;
 pub mod reconcile_metrics;
@@ -46,7 +46,6 @@ mod rendering;
 mod repositories;
 pub mod resource_cache;
 mod run_operation;
-mod shared_application;
 mod shared_state;
 pub mod shutdown;
 mod status_log;
@@ -59,7 +58,7 @@ mod watches;
 pub mod listing;
 pub mod sync_request;
 
-pub use application_cache::{ApplicationCache, Deployments, SearchResult};
+pub use application_cache::{ApplicationCache, SearchResult};
 pub use application_service::ApplicationService;
 pub use destinations::Destinations;
 pub use destinations::cluster_status::ClusterStatus;
@@ -67,7 +66,7 @@ pub use git_metrics::RepositoryRequests;
 pub use kubernetes_events::{KubernetesEvent, put_event, write_refusal_event};
 pub use managed_applications::{ManagedApplications, ManagedApplicationsInput, ReconcileSettings};
 pub use manifests::SourceSettings;
-pub use messages::{ChildOperation, DeletionOptions, SupervisorMessage};
+pub use messages::{AppMessage, ChildOperation, DeletionOptions, SupervisorMessage};
 pub use operation_history::is_operation_known;
 pub use projects::MissingProject;
 pub use rendering::have_same_manifests;

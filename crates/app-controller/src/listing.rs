@@ -13,8 +13,9 @@ use tidegate_model::argo::{Application, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationOutcome};
 
 use tidegate_application::AppKey;
+use tidegate_application::project::project_name;
 use tidegate_state::error::ServiceError;
-use tidegate_state::summaries::{health_status, project_name};
+use tidegate_state::summaries::health_status;
 
 /// Filter for Applications. An Application must match all fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

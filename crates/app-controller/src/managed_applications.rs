@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_application::AppKey;
+use tidegate_application::machine::Input;
+use tidegate_application::project::project_name;
 use tidegate_executor::{Engine, EngineError, PolicyCheck};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::ApplicationSource;
@@ -29,9 +31,9 @@ use super::destinations::Destinations;
 use super::git_metrics::GitRequests;
 use super::kubernetes_events::write_events;
 use super::manifests::{Manifests, SourceSettings};
-use super::messages::{ChangedRepositories, SupervisorMessage};
+use super::messages::{AppMessage, ChangedRepositories, SupervisorMessage};
+use super::projects::Projects;
 use super::projects::global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
-use super::projects::{self, Projects};
 use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
 use super::shared_state::{SharedState, UnpersistedApplications};
@@ -231,7 +233,8 @@ fn forward_changes(
 ) -> JoinSet<()> {
     let mut feeding = JoinSet::new();
     feeding.spawn(forward(store_events, SupervisorMessage::Store, supervisor.clone()));
-    feeding.spawn(forward(changed_objects, SupervisorMessage::ObjectChanged, supervisor.clone()));
+    let object_changed = |key| SupervisorMessage::Forward(key, AppMessage::Input(Input::ObjectChanged));
+    feeding.spawn(forward(changed_objects, object_changed, supervisor.clone()));
     feeding.spawn(forward(changed_repositories, SupervisorMessage::RepositoriesChanged, supervisor.clone()));
     let (shared_state, to) = (Arc::clone(shared), supervisor.clone());
     feeding.spawn(async move {
@@ -303,7 +306,7 @@ fn used_sources(cache: &ApplicationCache) -> (BTreeSet<AppKey>, Vec<(Application
         applications.insert(key);
         let requested = application.operation.as_ref().and_then(|requested| requested.sync.as_ref());
         let requested = requested.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
-        let project = projects::project_name(&application);
+        let project = project_name(&application);
         let with_project = |source: &ApplicationSource| (source.clone(), project.to_owned());
         sources.extend(application.sources().iter().chain(requested).map(with_project));
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::operation;
-use tidegate_application::sync_windows::WindowHold;
 use tidegate_executor::{EngineError, GateDefinitions, Targets, WINDOW_PREFIX};
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{ObjectKey, ProjectPolicy, ResourceSelector, Window};
@@ -25,6 +24,16 @@ pub enum StartError {
     Unreachable(String),
     /// The engine is stopping. It resumes the operation when it starts again.
     Stopped,
+}
+
+impl StartError {
+    /// Returns the reason as text.
+    pub fn into_reason(self) -> String {
+        match self {
+            Self::Refused(reason) | Self::Unreachable(reason) => reason,
+            Self::Stopped => "the engine is stopping".to_owned(),
+        }
+    }
 }
 
 impl From<DestinationError> for StartError {
@@ -164,9 +173,4 @@ pub fn operation_targets(
         targets.definitions.windows.insert(policy.project.clone(), windows);
     }
     Targets { mandate: Some(policy), ..targets }
-}
-
-/// Returns the error for a requested sync that a sync window blocks.
-pub fn window_error(held: &WindowHold) -> String {
-    format!("cannot sync: blocked by sync window: {}", held.reason)
 }

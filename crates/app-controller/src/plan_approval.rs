@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use tidegate_application::approval::{self, ApprovalPolicy, PlanRequesters};
+use tidegate_application::approval::{self, PlanRequesters};
+use tidegate_application::machine::{PendingPlan, PlanCheck, PlanFailure};
 use tidegate_application::sources::Sources;
 use tidegate_application::{instance_name, operation};
 use tidegate_executor::effects::{self, NO_OPERATION, ObjectDifference, PlanError};
@@ -15,22 +16,20 @@ use tidegate_oplog::LogError;
 use tidegate_state::error::ServiceError;
 use tidegate_state::stored_plans::{StoredPlanMetadata, StoredPlans};
 
-use super::admission::{admit, check_signatures};
+use super::admission::{self, AdmittedSync, Stage, admit, check_signatures, check_windows};
 use super::destinations::ResolvedDestination;
 use super::operation_history;
-use super::operation_start::{
-    StartError, allow_fetched, check_options, check_selection, operation_targets, window_error,
-};
-use super::plan_check::{PendingPlan, PlanCheck, PlanFailure};
-use super::rendering::RenderError;
+use super::operation_start::{StartError, check_selection, operation_targets};
 use super::shared_state::{RevisionLookup, SharedState};
 
-impl From<RenderError> for PlanFailure {
-    fn from(error: RenderError) -> Self {
-        if error.is_cluster_unreachable {
-            Self::Unavailable(error.message)
-        } else {
-            Self::Invalid(error.message)
+/// Number of characters in an abbreviated commit.
+const SHORT_COMMIT_CHARS: usize = 7;
+
+impl From<StartError> for PlanFailure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Refused(reason) => Self::Invalid(reason),
+            unavailable => Self::Unavailable(unavailable.into_reason()),
         }
     }
 }
@@ -47,7 +46,7 @@ struct PlanInput {
 pub async fn plan_or_check(
     shared: &Arc<SharedState>,
     application: &Application,
-    before: Option<&StoredPlanMetadata>,
+    before: Option<Digest>,
 ) -> PlanCheck {
     let input = match plan_input(
         shared,
@@ -64,30 +63,30 @@ pub async fn plan_or_check(
         Err(reason) => return PlanCheck::Unplanned(reason),
     };
     let known = match before {
-        Some(before) => Some(before.clone()),
+        Some(hash) => Some(hash),
         None => newest_plan(shared, application).await,
     };
-    if let Some(known) = known
-        && let Ok((stored, line)) = find_stored_plan(shared, known.hash).await
+    if let Some(hash) = known
+        && let Ok((stored, line)) = find_stored_plan(shared, hash).await
         && has_same_input(&stored, &input)
     {
         match check_unchanged(shared, &input, stored.clone(), true).await {
             Ok(()) if before.is_some() => return PlanCheck::Current,
             // An earlier process stored this plan, and a user may have approved it since.
-            Ok(()) => return PlanCheck::Stored(Box::new(PendingPlan::from_stored(line, &stored))),
+            Ok(()) => return PlanCheck::Stored(Box::new(pending_plan(line, &stored))),
             Err(PlanError::Outdated(_)) => {}
             Err(PlanError::Call(error)) => return PlanCheck::Unplanned(from_call_error(error)),
         }
     }
     match store_plan(shared, input, true).await {
-        Ok(waiting) => PlanCheck::Stored(Box::new(waiting)),
+        Ok((line, stored)) => PlanCheck::Stored(Box::new(pending_plan(line, &stored))),
         Err(reason) => PlanCheck::Unplanned(reason),
     }
 }
 
-/// Returns an Application's newest automatically stored plan, unless the plan was withdrawn or another
+/// Returns the hash of an Application's newest automatically stored plan, unless the plan was withdrawn or another
 /// operation has executed it.
-async fn newest_plan(shared: &Arc<SharedState>, application: &Application) -> Option<StoredPlanMetadata> {
+async fn newest_plan(shared: &Arc<SharedState>, application: &Application) -> Option<Digest> {
     let name = instance_name(application);
     let all = with_plans(shared, |plans| plans.list()).await.ok()?;
     let line = all.into_iter().find(|line| line.application == name && line.is_by_itself)?;
@@ -102,7 +101,7 @@ async fn newest_plan(shared: &Arc<SharedState>, application: &Application) -> Op
         {
             None
         }
-        _ => Some(line),
+        _ => Some(line.hash),
     }
 }
 
@@ -116,24 +115,13 @@ async fn plan_input(
     application: &Application,
     lookup: RevisionLookup,
 ) -> Result<PlanInput, PlanFailure> {
-    let wrong = PlanFailure::Invalid;
-    let refused = |error: operation::OperationRefusal| PlanFailure::Invalid(error.to_string());
     let requested = application.operation.clone().unwrap_or_default();
-    let (place, policy) = admit(shared, application)?;
-    check_options(&requested).map_err(wrong)?;
-    let sources = operation::operation_sources(application, &requested).map_err(refused)?;
-    let names = operation::operation_revisions(&requested, &sources).map_err(refused)?;
-    let revisions =
-        shared.resolve_revisions(application, &sources, names.clone(), lookup).await.map_err(wrong)?;
-    check_signatures(shared, application, &sources, &revisions, names).await.map_err(wrong)?;
-    let manifests = shared.render_manifests(application, &place, &sources, &revisions).await?;
-    check_selection(application, &requested, &manifests.targets, &place.namespace).map_err(wrong)?;
-    let to = (place.destination.clone(), place.namespace.clone());
-    let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
+    let admitted = admission::check(shared, application, &requested, Stage::Plan(lookup)).await?;
+    let (request, targets) = admitted.engine_input(shared, application, &requested).await?;
+    let AdmittedSync { place, .. } = admitted;
+    check_selection(application, &requested, &targets.targets, &place.namespace)
+        .map_err(PlanFailure::Invalid)?;
     let request = SyncRequest { initiated_by: approval::plan_author(&requested).to_owned(), ..request };
-    let windows = shared.projects.sync_windows(application, &place.target).stored_form;
-    let held = operation_targets(shared.gates.read().await, windows, allow_fetched(policy, &manifests));
-    let targets = Targets { targets: manifests.targets.as_ref().clone(), ..held };
     Ok(PlanInput { request, targets, place })
 }
 
@@ -162,7 +150,7 @@ async fn store_plan(
     shared: &Arc<SharedState>,
     input: PlanInput,
     is_by_itself: bool,
-) -> Result<PendingPlan, PlanFailure> {
+) -> Result<(StoredPlanMetadata, StoredPlan), PlanFailure> {
     let PlanInput { request, targets, place } = input;
     let inventory = operation_history::inventory(shared, &request).await;
     let now = SystemClock.now();
@@ -172,9 +160,7 @@ async fn store_plan(
         Ok((if is_by_itself { plans.store_automatic(&plan)? } else { plans.store(&plan)? }, plan))
     })
     .await;
-    stored
-        .map(|(line, plan)| PendingPlan::from_stored(line, &plan))
-        .map_err(|error| PlanFailure::Unavailable(error.to_string()))
+    stored.map_err(|error| PlanFailure::Unavailable(error.to_string()))
 }
 
 /// Creates and stores a plan for an operation that hasn't been requested yet.
@@ -184,8 +170,11 @@ pub async fn make_plan(
     request: OperationRequest,
 ) -> Result<StoredPlanMetadata, ServiceError> {
     let application = Application { operation: Some(request), ..application.clone() };
-    let input = plan_input(shared, &application, RevisionLookup::NewObservation).await?;
-    Ok(store_plan(shared, input, false).await?.summary)
+    let refused =
+        |(PlanFailure::Invalid(reason) | PlanFailure::Unavailable(reason))| ServiceError::refused(reason);
+    let input = plan_input(shared, &application, RevisionLookup::NewObservation).await.map_err(refused)?;
+    let (line, _) = store_plan(shared, input, false).await.map_err(refused)?;
+    Ok(line)
 }
 
 /// Checks that a stored plan would still make the same changes. If `allows_drift` is set, fields outside the
@@ -267,10 +256,7 @@ pub async fn prepare(
     hash: &str,
 ) -> Result<(Vec<String>, OperationId), String> {
     let (place, policy) = admit(shared, application).map_err(|none| none.to_string())?;
-    let windows = shared.projects.sync_windows(application, &place.target);
-    if let Some(held) = windows.find_hold(true, SystemClock.now()).filter(|_| !policy.is_automated) {
-        return Err(window_error(&held));
-    }
+    check_windows(shared, application, &place, &policy).map_err(StartError::into_reason)?;
     let (plan, line) =
         find_stored_plan(shared, parse_digest(hash)?).await.map_err(|error| error.to_string())?;
     check_application(&plan, application, &place)?;
@@ -327,19 +313,6 @@ pub async fn find_stored_plan(
     };
     with_plans(shared, read).await
 }
-
-/// Rejects an operation that requires approval but hasn't been approved, no matter who requested it.
-pub fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequest) -> Result<(), String> {
-    if policy.is_required() && approval::requires_plan(request) && approval::requested_plan(request).is_none()
-    {
-        return Err(UNAPPROVED_RESULT.to_owned());
-    }
-    Ok(())
-}
-
-/// Message of an operation that finished without writing anything, because it turned out to require approval.
-pub const UNAPPROVED_RESULT: &str =
-    "the operation's plan requires an approval and has not been approved; nothing was written";
 
 /// Starts an operation that executes a stored plan unchanged. If the operation is rejected before it reaches
 /// the engine, the plan can be used again.
@@ -402,4 +375,32 @@ async fn begin_claimed_plan(
     let held = operation_targets(shared.gates.read().await, windows, mandate);
     let targets = Targets { targets: pinned.targets, pinned: pinned.pinned, ..held };
     Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)
+}
+
+/// Loads a stored plan for an operation that is waiting for its approval.
+pub async fn load_pending_plan(shared: &Arc<SharedState>, hash: Digest) -> Result<PendingPlan, ServiceError> {
+    let (plan, line) = find_stored_plan(shared, hash).await?;
+    Ok(pending_plan(line, &plan))
+}
+
+fn pending_plan(line: StoredPlanMetadata, plan: &StoredPlan) -> PendingPlan {
+    PendingPlan {
+        description: describe_plan(&line, plan),
+        hash: line.hash,
+        author: line.by,
+        approvals: line.approvals,
+        revisions: operation::deployed_revisions(&plan.request),
+    }
+}
+
+/// Returns a plan's summary, such as `3 to create, 1 to prune, including 1 hook; revision 3f2a9c4`.
+fn describe_plan(line: &StoredPlanMetadata, StoredPlan { plan, request, .. }: &StoredPlan) -> String {
+    let hooks = match plan.tasks.iter().filter(|task| task.is_hook()).count() {
+        0 => String::new(),
+        1 => ", including 1 hook".to_owned(),
+        hooks => format!(", including {hooks} hooks"),
+    };
+    let short = |one: &String| one.chars().take(SHORT_COMMIT_CHARS).collect::<String>();
+    let revisions: Vec<String> = operation::deployed_revisions(request).iter().map(short).collect();
+    format!("{}{hooks}; revision {}", line.describe_actions(), revisions.join(" "))
 }

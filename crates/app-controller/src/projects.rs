@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::global_projects;
 use tidegate_application::impersonation::{self, ImpersonationMode};
-use tidegate_application::project::{self, DEFAULT_PROJECT};
+use tidegate_application::project::{self, DEFAULT_PROJECT, project_name};
 use tidegate_application::sync_windows::SyncWindows;
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_executor::{PolicyCheck, load_time_zone};
@@ -333,14 +333,6 @@ impl Projects {
         namespaced: bool,
     ) -> Option<String> {
         self.check_write(policy, object, Some(namespaced)).err().map(|error| error.message)
-    }
-}
-
-/// Returns the name of an Application's project.
-pub fn project_name(application: &Application) -> &str {
-    match application.spec.project.as_str() {
-        "" => DEFAULT_PROJECT,
-        name => name,
     }
 }
 

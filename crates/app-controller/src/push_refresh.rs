@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ractor::ActorRef;
 use tidegate_application::AppKey;
+use tidegate_application::machine::Input;
+use tidegate_application::project::project_name;
 use tidegate_application::push_events::{PATHS_ANNOTATION, PushEvent};
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::Application;
@@ -13,8 +15,7 @@ use tidegate_source::{Address, UsedDependency, allows, is_affected};
 
 use super::application_cache::ApplicationCache;
 use super::manifests::Manifests;
-use super::messages::SupervisorMessage;
-use super::projects;
+use super::messages::{AppMessage, SupervisorMessage};
 
 /// A source's own manifest folder, as written in the annotation that lists paths.
 const OWN_FOLDER: &str = ".";
@@ -60,7 +61,10 @@ impl RepositoryObservations {
             while let Some(next) = looks.take_next(&address) {
                 drop(manifests.observe(Some(address.clone())).await);
                 for key in by_priority(next) {
-                    drop(to.send_message(SupervisorMessage::Compare { key, level: RefreshLevel::Latest }));
+                    drop(to.send_message(SupervisorMessage::Forward(
+                        key,
+                        AppMessage::Input(Input::Compare(RefreshLevel::Latest)),
+                    )));
                 }
             }
         });
@@ -119,7 +123,7 @@ fn changed_repositories(
     let is_about = |source: &&_, paths| pushes.iter().any(|push| is_changed(push, source, paths));
     let turn =
         |source: &_| if is_about(&source, OWN_FOLDER) { PushPriority::First } else { PushPriority::Later };
-    let (sources, project) = (application.sources().iter(), projects::project_name(application));
+    let (sources, project) = (application.sources().iter(), project_name(application));
     let sources = sources.filter(|source| is_about(source, paths));
     sources.filter_map(|source| Some((manifests.address(source, project)?, turn(source)))).collect()
 }

@@ -7,20 +7,19 @@ use ractor::ActorRef;
 use tidegate_application::AppKey;
 use tidegate_application::approval;
 use tidegate_application::deletion::unfounded_deletion_message;
+use tidegate_application::machine::Input;
 use tidegate_application::operation::{self, EngineProgress};
-use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
+use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
 use tidegate_model::{ClaimConflictPolicy, ClaimHolder, Destination, OperationId, SafePoint};
 
-use super::admission::{admit, check_signatures};
+use super::admission::{self, AdmittedSync, Stage};
 use super::kubernetes_events::write_refusal_event;
 use super::messages::AppMessage;
 use super::operation_history::{load_operation, progress_from_summary, progress_from_view};
-use super::operation_start::{
-    StartError, allow_fetched, check_options, check_selection, operation_targets, window_error,
-};
-use super::shared_state::{RevisionLookup, SharedState};
+use super::operation_start::{StartError, check_selection};
+use super::shared_state::SharedState;
 use super::{delete, plan_approval};
 
 /// Minimum interval between updates of an operation's status.
@@ -48,20 +47,10 @@ pub async fn prepare(
     if let Some(hash) = approval::requested_plan(&request) {
         return plan_approval::prepare(shared, application, hash).await;
     }
-    let (place, policy) = admit(shared, application).map_err(|none| none.to_string())?;
-    let windows = shared.projects.sync_windows(application, &place.target);
-    // An automated operation waits in the engine instead.
-    if let Some(held) = windows.find_hold(true, SystemClock.now()).filter(|_| !policy.is_automated) {
-        return Err(window_error(&held));
-    }
-    check_options(&request)?;
-    let refused = |error: operation::OperationRefusal| error.to_string();
-    let sources = operation::operation_sources(application, &request).map_err(refused)?;
-    let revisions = operation::operation_revisions(&request, &sources).map_err(refused)?;
-    let names = revisions.clone();
-    let revisions =
-        shared.resolve_revisions(application, &sources, revisions, RevisionLookup::NewObservation).await?;
-    check_signatures(shared, application, &sources, &revisions, names).await?;
+    let admitted = admission::check(shared, application, &request, Stage::Preparation)
+        .await
+        .map_err(StartError::into_reason)?;
+    let AdmittedSync { place, sources, revisions, .. } = admitted;
     if request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
         match shared.render_manifests(application, &place, &sources, &revisions).await {
             Ok(manifests) => check_selection(application, &request, &manifests.targets, &place.namespace)?,
@@ -72,7 +61,7 @@ pub async fn prepare(
     }
     // Reject invalid requests now, before the engine receives them.
     operation::sync_request(application, &request, (place.destination, place.namespace), &revisions)
-        .map_err(refused)?;
+        .map_err(|refusal| refusal.to_string())?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
     Ok((revisions, id))
 }
@@ -85,7 +74,8 @@ pub async fn run(
     actor: ActorRef<AppMessage>,
 ) {
     let notify = |progress| {
-        drop(actor.send_message(AppMessage::OperationProgress { operation, progress: Box::new(progress) }))
+        let input = Input::Progress { operation, progress: Box::new(progress) };
+        drop(actor.send_message(AppMessage::Input(input)));
     };
     // An operation on an unreachable cluster resumes once that cluster is back. By then, the Application may
     // have a different destination.
@@ -103,7 +93,7 @@ pub async fn run(
             Ok(()) => return follow_progress(&shared, operation, notify).await,
             Err(StartError::Unreachable(why)) => {
                 let reason = format!("waiting for its cluster: {why}");
-                drop(actor.send_message(AppMessage::OperationWaits { operation, reason }));
+                drop(actor.send_message(AppMessage::Input(Input::Waiting { operation, reason })));
                 tokio::time::sleep(UNREACHABLE_RETRY_DELAY).await;
                 // By now, the Application may have a different destination.
                 let now = shared.application_cache.get(&AppKey::of(&application));
@@ -199,20 +189,10 @@ async fn begin(
         return plan_approval::begin_plan(shared, application, &requested, operation, hash).await;
     }
     let policy = shared.approval_policy(application).map_err(StartError::Refused)?;
-    plan_approval::refuse_unapproved(&policy, &requested).map_err(StartError::Refused)?;
-    let refused = |error: operation::OperationRefusal| StartError::Refused(error.to_string());
-    let sources = operation::operation_sources(application, &requested).map_err(refused)?;
-    let revisions = operation::operation_revisions(&requested, &sources).map_err(refused)?;
+    approval::refuse_unapproved(&policy, &requested).map_err(StartError::Refused)?;
     // The permission may have changed since the request. Every write is checked as well.
-    let (place, mandate) = admit(shared, application)?;
-    let windows = shared.projects.sync_windows(application, &place.target).stored_form;
-    let names = operation::revision_names(&requested);
-    check_signatures(shared, application, &sources, &revisions, names).await.map_err(StartError::Refused)?;
-    let manifests = shared.render_manifests(application, &place, &sources, &revisions).await?;
-    let to = (place.destination, place.namespace);
-    let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
-    let held = operation_targets(shared.gates.read().await, windows, allow_fetched(mandate, &manifests));
-    let targets = Targets { targets: manifests.targets.as_ref().clone(), ..held };
+    let admitted = admission::check(shared, application, &requested, Stage::Start).await?;
+    let (request, targets) = admitted.engine_input(shared, application, &requested).await?;
     // If another operation of the Application is running, for example because of `tidegate sync`, that
     // operation finishes first.
     Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)

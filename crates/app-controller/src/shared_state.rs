@@ -29,10 +29,11 @@ use super::destinations::Destinations;
 use super::git_metrics::GitRequests;
 use super::manifests::Manifests;
 use super::messages::ChangedRepositories;
-use super::projects::{Projects, project_name};
+use super::projects::Projects;
 use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
 use super::watches::WatchRegistry;
+use tidegate_application::project::project_name;
 
 /// Applications whose published state hasn't been persisted yet.
 #[derive(Default)]

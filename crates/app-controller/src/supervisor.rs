@@ -1,15 +1,15 @@
 //! Supervises all Application actors, and forwards messages to them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tidegate_application::AppKey;
+use tidegate_application::machine::{Deployments, Input};
+use tidegate_application::project::project_name;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::{conditions, dependencies};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
-use tidegate_lifecycle::operation::CallError;
-use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::OperationId;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_source::Address;
@@ -18,17 +18,12 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::actor::{ActorArguments, ApplicationActor, end_in_engine, persist_remaining};
-use super::application_cache::Deployments;
-use super::dependency_graph;
-use super::messages::{AppMessage, ChangedRepositories, ChildOperation, Reply, SupervisorMessage};
+use super::actor_pool::{ActorFailure, ActorPool, PooledActor};
+use super::messages::{AppMessage, ChangedRepositories, SupervisorMessage};
 use super::orphaned_syncs;
-use super::projects;
 use super::projects::project_deletion::RETRY_DELAY;
 use super::shared_state::SharedState;
 use crate::shutdown::stop_children;
-
-/// Maximum number of restarts of an actor. After that, its Application isn't reconciled until it changes.
-const RESTARTS_MAX: u32 = 3;
 
 /// Starts the supervisor. The receiver is notified once all existing Applications are loaded.
 ///
@@ -46,16 +41,10 @@ pub(super) async fn start_supervisor(
 
 struct Supervisor;
 
-struct Child {
-    actor: Option<ActorRef<AppMessage>>,
-    problem: Option<String>,
-    failures: u32,
-}
-
 struct SupervisorState {
     shared: Arc<SharedState>,
-    children: BTreeMap<AppKey, Child>,
-    linked_actors: HashMap<ActorId, AppKey>,
+    /// Actors, with the problem in the specification as the store last reported it.
+    actors: ActorPool<AppMessage, Option<String>>,
     settled_sender: Option<oneshot::Sender<()>>,
     /// Timer for the next attempt to release projects. At most one timer is active.
     release_timer: Option<AbortHandle>,
@@ -78,8 +67,7 @@ impl Actor for Supervisor {
         let settled_sender = Some(settled);
         Ok(SupervisorState {
             shared,
-            children: BTreeMap::new(),
-            linked_actors: HashMap::new(),
+            actors: ActorPool::default(),
             settled_sender,
             release_timer: None,
             first_operations: BTreeMap::new(),
@@ -95,7 +83,6 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMessage::Store(event) => state.handle_event(&myself, event).await,
-            SupervisorMessage::ObjectChanged(key) => state.send(&key, AppMessage::ObjectChanged),
             SupervisorMessage::RelatedChanged(keys) => state.notify_related(&keys),
             SupervisorMessage::RepositoriesChanged(moved) => state.compare_changed(&moved),
             SupervisorMessage::ClustersChanged => state.compare_declared_clusters(),
@@ -104,38 +91,7 @@ impl Actor for Supervisor {
             SupervisorMessage::GlobalProjectsChanged(update) => {
                 state.compare_projects(&state.shared.projects.set_globals(update));
             }
-            SupervisorMessage::Compare { key, level } => state.send(&key, AppMessage::Compare(level)),
-            SupervisorMessage::Flush { key, reply } => {
-                state.forward_request(&key, reply, |reply| AppMessage::Flush { reply });
-            }
-            SupervisorMessage::Refresh { key, level, reply } => {
-                state.forward_request(&key, reply, |reply| AppMessage::Refresh { level, reply });
-            }
-            SupervisorMessage::Sync { key, request, plan, reply } => {
-                state.forward_request(&key, reply, |reply| AppMessage::Sync { request, plan, reply });
-            }
-            SupervisorMessage::Approve { key, hash, approval, reply } => {
-                state.forward_request(&key, reply, |reply| AppMessage::Approve { hash, approval, reply });
-            }
-            SupervisorMessage::MarkPlanStale { key } => state.send(&key, AppMessage::MarkPlanStale),
-            SupervisorMessage::Terminate { key, operation, by, reply } => {
-                state.forward_request(&key, reply, |reply| AppMessage::Terminate { operation, by, reply });
-            }
-            SupervisorMessage::Delete { key, options, by, reason, reply } => {
-                let message = |reply| AppMessage::Delete { options, by, reason, reply };
-                state.forward_request(&key, reply, message);
-            }
-            SupervisorMessage::Rollback { key, id, prune, by, reason, reply } => {
-                let message = |reply| AppMessage::Rollback { id, prune, by, reason, reply };
-                state.forward_request(&key, reply, message);
-            }
-            SupervisorMessage::RunChild { key, operation, child } => state.run_child(&key, operation, child),
-            SupervisorMessage::WithdrawChild { key, operation } => {
-                state.send(&key, AppMessage::WithdrawChild { operation });
-            }
-            SupervisorMessage::StopChild { key, operation, by, reply } => {
-                state.stop_child(&key, operation, by, reply);
-            }
+            SupervisorMessage::Forward(key, message) => state.forward(&key, message),
         }
         Ok(())
     }
@@ -158,11 +114,11 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(cell, error) => {
-                if let Some(key) = state.linked_actors.remove(&cell.get_id()) {
+                if let Some(key) = state.actors.forget(&cell) {
                     state.handle_failure(&myself, &key, &error.to_string()).await;
                 }
             }
-            SupervisionEvent::ActorTerminated(cell, _, _) => drop(state.linked_actors.remove(&cell.get_id())),
+            SupervisionEvent::ActorTerminated(cell, _, _) => drop(state.actors.forget(&cell)),
             _ => {}
         }
         Ok(())
@@ -170,72 +126,48 @@ impl Actor for Supervisor {
 }
 
 impl SupervisorState {
-    fn actor(&self, key: &AppKey) -> Option<&ActorRef<AppMessage>> {
-        self.children.get(key)?.actor.as_ref()
-    }
-
-    /// Forwards a message that expects a reply.
-    fn forward_request(&self, key: &AppKey, reply: Reply, message: impl FnOnce(Reply) -> AppMessage) {
-        match self.actor(key) {
-            Some(actor) => drop(actor.send_message(message(reply))),
-            None => drop(reply.send(Err(format!(
-                "application {key} is not managed because of an internal error; see the application's conditions"
-            )))),
-        }
-    }
-
-    /// Forwards an operation request from a progressive sync.
-    fn run_child(&self, key: &AppKey, operation: OperationId, child: Box<ChildOperation>) {
-        let problem = match self.children.get(key) {
-            Some(Child { actor: Some(actor), .. }) => {
-                return drop(actor.send_message(AppMessage::RunChild { operation, child }));
+    /// Forwards a message to an Application's actor, or rejects it.
+    fn forward(&self, key: &AppKey, message: AppMessage) {
+        match self.actors.get(key).map(PooledActor::actor) {
+            Some(Some(actor)) => drop(actor.send_message(message)),
+            missing => {
+                if let AppMessage::StopChild { operation, by, reply } = message {
+                    // The operation may be running although its Application no longer exists.
+                    drop(tokio::spawn(end_in_engine(Arc::clone(&self.shared), operation, by, reply)));
+                } else {
+                    message.reject(match missing {
+                        Some(_) => format!(
+                            "application {key} is not managed because of an internal error; see the \
+                             application's conditions"
+                        ),
+                        None => format!("application {key} does not exist"),
+                    });
+                }
             }
-            Some(_) => {
-                format!(
-                    "application {key} is not managed because of an internal error; see the application's conditions"
-                )
-            }
-            None => format!("application {key} does not exist"),
-        };
-        // The Application may still be created or changed.
-        let _ = child.progress.send(OperationReport::Failed(CallError::transient(problem)));
-    }
-
-    /// Stops a progressive sync's operation. Its Application may no longer exist.
-    fn stop_child(&self, key: &AppKey, operation: OperationId, by: String, reply: Reply) {
-        match self.actor(key) {
-            Some(actor) => drop(actor.send_message(AppMessage::StopChild { operation, by, reply })),
-            None => drop(tokio::spawn(end_in_engine(Arc::clone(&self.shared), operation, by, reply))),
         }
     }
 
     fn notify_related(&self, keys: &BTreeSet<AppKey>) {
-        keys.iter().for_each(|key| self.send(key, AppMessage::RelatedChanged));
-    }
-
-    fn send(&self, key: &AppKey, message: AppMessage) {
-        if let Some(actor) = self.actor(key) {
-            drop(actor.send_message(message));
-        }
+        keys.iter().for_each(|key| self.actors.send(key, AppMessage::Input(Input::Step)));
     }
 
     async fn handle_event(&mut self, myself: &ActorRef<SupervisorMessage>, event: StoreEvent) {
         match event {
             StoreEvent::Applied(stored) => {
                 let key = AppKey::of(&stored.application);
-                match self.children.get_mut(&key) {
-                    Some(Child { actor: Some(actor), problem, .. }) => {
+                match self.actors.running_mut(&key) {
+                    Some((actor, problem)) => {
                         problem.clone_from(&stored.problem);
                         drop(actor.send_message(AppMessage::Changed(stored)));
                     }
-                    _ => self.start_actor(myself, stored, 0).await,
+                    None => self.start_actor(myself, stored, 0).await,
                 }
             }
             StoreEvent::Overwritten { key, termination } => {
-                self.send(&key, AppMessage::StateOverwritten(termination))
+                self.actors.send(&key, AppMessage::StateOverwritten(termination));
             }
             StoreEvent::Gone(key) => {
-                if let Some(actor) = self.children.remove(&key).and_then(|child| child.actor) {
+                if let Some(actor) = self.actors.remove(&key).and_then(PooledActor::into_actor) {
                     let _ = actor.stop_and_wait(None, None).await;
                 }
                 self.end_syncs(&key).await;
@@ -267,8 +199,8 @@ impl SupervisorState {
                 self.end_other_syncs().await;
                 // Do this last: the caller is waiting until all Applications are loaded, and shouldn't also
                 // have to wait for the first work of thousands of actors.
-                for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
-                    drop(actor.send_message(AppMessage::Begin));
+                for (_, actor, _) in self.actors.running() {
+                    drop(actor.send_message(AppMessage::Input(Input::Step)));
                 }
                 let _ = settled.send(());
                 self.release_projects(myself);
@@ -295,7 +227,7 @@ impl SupervisorState {
     /// Stops the syncs of Applications that were deleted while the service was stopped.
     async fn end_other_syncs(&mut self) {
         let Ok(next) = self.shared.engine.next_id().await else { return };
-        let known = self.children.keys().map(AppKey::instance_name).collect();
+        let known = self.actors.keys().map(AppKey::instance_name).collect();
         self.cleanup_tasks.spawn(orphaned_syncs::end_other_orphaned_syncs(
             Arc::clone(&self.shared),
             known,
@@ -308,7 +240,7 @@ impl SupervisorState {
     fn record_dependencies(&self) {
         for (key, application) in self.shared.application_cache.all() {
             let dependencies =
-                dependencies::dependencies_of(&application).iter().map(dependency_graph::to_key).collect();
+                dependencies::dependencies_of(&application).into_iter().map(AppKey::from).collect();
             self.shared.dependencies.set_dependencies(&key, dependencies);
         }
         self.shared.dependencies.mark_complete();
@@ -329,9 +261,8 @@ impl SupervisorState {
         let actor = match started {
             Ok((actor, _)) => {
                 if self.settled_sender.is_none() {
-                    drop(actor.send_message(AppMessage::Begin));
+                    drop(actor.send_message(AppMessage::Input(Input::Step)));
                 }
-                self.linked_actors.insert(actor.get_id(), key.clone());
                 Some(actor)
             }
             Err(error) => {
@@ -339,27 +270,20 @@ impl SupervisorState {
                 None
             }
         };
-        self.children.insert(key, Child { actor, problem, failures });
+        self.actors.insert(key, actor, failures, problem);
     }
 
     /// Restarts a failed actor from its published state, up to the maximum number of restarts.
     async fn handle_failure(&mut self, myself: &ActorRef<SupervisorMessage>, key: &AppKey, error: &str) {
-        let Some(child) = self.children.get_mut(key) else { return };
-        child.failures = child.failures.saturating_add(1);
-        let (failures, problem) = (child.failures, child.problem.clone());
+        let Some(ActorFailure { failures, may_restart }) = self.actors.record_failure(key) else { return };
         tracing::error!(application = %key, %error, failures, "the actor of an application failed");
         let Some(application) = self.shared.application_cache.get(key) else { return };
         let mut application = application.as_ref().clone();
-        if failures <= RESTARTS_MAX {
-            return self
-                .start_actor(
-                    myself,
-                    Box::new(StoredApplication { application, problem, lost_state: None }),
-                    failures,
-                )
-                .await;
+        if may_restart {
+            let problem = self.actors.get(key).and_then(|entry| entry.data.clone());
+            let stored = StoredApplication { application, problem, lost_state: None };
+            return self.start_actor(myself, Box::new(stored), failures).await;
         }
-        child.actor = None;
         let message = format!(
             "the application failed {failures} times with an internal error and will not be managed until it \
              changes: \
@@ -373,15 +297,15 @@ impl SupervisorState {
 
     /// Compares the Applications whose destination is a declared cluster.
     fn compare_declared_clusters(&self) {
-        for (key, child) in &self.children {
+        for (key, actor, _) in self.actors.running() {
             let application = self.shared.application_cache.get(key);
             let elsewhere =
                 application.filter(|one| self.shared.destinations.is_other_cluster(&one.spec.destination));
-            if let (Some(actor), Some(application)) = (&child.actor, elsewhere) {
+            if let Some(application) = elsewhere {
                 // A forced refresh retries a deletion that couldn't start.
                 let level =
                     if application.is_deleting() { RefreshLevel::Forced } else { RefreshLevel::Latest };
-                drop(actor.send_message(AppMessage::Compare(level)));
+                drop(actor.send_message(AppMessage::Input(Input::Compare(level))));
             }
         }
     }
@@ -394,7 +318,7 @@ impl SupervisorState {
         }
         let named = || {
             let all = self.shared.application_cache.all().into_iter();
-            all.map(|(_, application)| projects::project_name(&application).to_owned()).collect()
+            all.map(|(_, application)| project_name(&application).to_owned()).collect()
         };
         let released = self.shared.projects.releasable(named);
         if let Some(before) = self.release_timer.take() {
@@ -417,43 +341,35 @@ impl SupervisorState {
 
     /// Compares all Applications.
     fn compare_all(&self) {
-        for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
-            drop(actor.send_message(AppMessage::Compare(RefreshLevel::Latest)));
+        for (_, actor, _) in self.actors.running() {
+            drop(actor.send_message(AppMessage::Input(Input::Compare(RefreshLevel::Latest))));
         }
     }
 
     /// Compares the Applications in changed projects.
     fn compare_projects(&self, changed: &BTreeSet<String>) {
-        for (key, child) in &self.children {
-            let is_of =
-                |application: &Arc<Application>| changed.contains(projects::project_name(application));
-            if let Some(actor) = child
-                .actor
-                .as_ref()
-                .filter(|_| self.shared.application_cache.get(key).as_ref().is_some_and(is_of))
-            {
-                drop(actor.send_message(AppMessage::Compare(RefreshLevel::Latest)));
+        for (key, actor, _) in self.actors.running() {
+            let is_of = |application: Arc<Application>| changed.contains(project_name(&application));
+            if self.shared.application_cache.get(key).is_some_and(is_of) {
+                drop(actor.send_message(AppMessage::Input(Input::Compare(RefreshLevel::Latest))));
             }
         }
     }
 
     fn compare_changed(&self, ChangedRepositories { addresses, except }: &ChangedRepositories) {
         let addresses: BTreeSet<&Address> = addresses.iter().collect();
-        for (key, child) in &self.children {
+        for (key, actor, _) in self.actors.running() {
             let uses_changed = || {
                 let application = self.shared.application_cache.get(key)?;
                 let manifests = &self.shared.manifests;
                 let is_changed = |address: Address| addresses.contains(&address);
-                let (sources, project) = (application.sources().iter(), projects::project_name(&application));
+                let (sources, project) = (application.sources().iter(), project_name(&application));
                 let mut used = sources.filter_map(|source| manifests.address(source, project));
                 let beside = || manifests.dependencies_of(key).into_iter().map(|used| used.address);
                 (used.any(is_changed) || beside().any(is_changed)).then_some(())
             };
-            if except.as_ref() != Some(key)
-                && let Some(actor) = &child.actor
-                && uses_changed().is_some()
-            {
-                drop(actor.send_message(AppMessage::Compare(RefreshLevel::Latest)));
+            if except.as_ref() != Some(key) && uses_changed().is_some() {
+                drop(actor.send_message(AppMessage::Input(Input::Compare(RefreshLevel::Latest))));
             }
         }
     }

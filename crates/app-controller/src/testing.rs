@@ -14,6 +14,7 @@ use ractor::ActorRef;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_application::AppKey;
+use tidegate_application::machine::{Deployments, Input};
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
@@ -34,8 +35,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock, oneshot};
 
 use super::{
-    ApplicationService, Deployments, Destinations, ManagedApplications, ManagedApplicationsInput,
-    SharedState, SourceSettings, SupervisorMessage,
+    AppMessage, ApplicationService, Destinations, ManagedApplications, ManagedApplicationsInput, SharedState,
+    SourceSettings, SupervisorMessage,
 };
 
 /// Time limit for a test, which is only reached if the test hangs.
@@ -505,7 +506,7 @@ impl TestEnvironment {
         let count =
             || shared.reconcile_metrics.durations().iter().map(|(_, counted)| counted.count).sum::<u64>();
         let before = count();
-        self.send(SupervisorMessage::Compare { key: key(name), level });
+        self.send(SupervisorMessage::Forward(key(name), AppMessage::Input(Input::Compare(level))));
         let waiting = async {
             while count() == before {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -519,7 +520,10 @@ impl TestEnvironment {
         let (reply, answer) = oneshot::channel();
         let request =
             Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
-        self.send(SupervisorMessage::Sync { key: key(name), request, plan: None, reply: reply.into() });
+        self.send(SupervisorMessage::Forward(
+            key(name),
+            AppMessage::Sync { request, plan: None, reply: reply.into() },
+        ));
         tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap();
     }
 

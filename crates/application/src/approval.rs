@@ -353,6 +353,18 @@ pub fn allows_drift(asked: &OperationRequest) -> bool {
     asked.info_value(DRIFT_INFO).is_some()
 }
 
+/// Rejects an operation that requires approval but hasn't been approved, no matter who requested it.
+pub fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequest) -> Result<(), String> {
+    if policy.is_required() && requires_plan(request) && requested_plan(request).is_none() {
+        return Err(UNAPPROVED_RESULT.to_owned());
+    }
+    Ok(())
+}
+
+/// Message of an operation that finished without writing anything, because it turned out to require approval.
+pub const UNAPPROVED_RESULT: &str =
+    "the operation's plan requires an approval and has not been approved; nothing was written";
+
 /// Restricts an operation to a stored plan.
 pub fn set_plan(asked: &mut OperationRequest, hash: &str, allow_drift: bool) {
     remove_plan(asked);

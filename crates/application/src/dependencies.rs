@@ -9,6 +9,7 @@ use std::fmt;
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode, display_name};
 
+use crate::AppKey;
 use crate::control_namespace;
 use crate::refresh;
 use crate::sources::{Sources, revisions_of_fields};
@@ -40,6 +41,18 @@ impl ApplicationName {
     /// namespace would give access to others.
     pub fn affects(&self, other: &Self) -> bool {
         self.namespace == other.namespace || self.namespace == control_namespace()
+    }
+}
+
+impl From<AppKey> for ApplicationName {
+    fn from(AppKey { namespace, name }: AppKey) -> Self {
+        Self { namespace, name }
+    }
+}
+
+impl From<ApplicationName> for AppKey {
+    fn from(ApplicationName { namespace, name }: ApplicationName) -> Self {
+        Self { namespace, name }
     }
 }
 

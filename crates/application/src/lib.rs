@@ -18,6 +18,7 @@
 //! | [`dependencies`] | dependencies that delay syncs and deletions |
 //! | [`project`] | project permissions |
 //! | [`sync_windows`] | sync windows |
+//! | [`machine`] | state machine of an application's controller |
 //! | [`operation`] | conversion of operations to engine requests, and of progress to status |
 //! | [`history`] | recovery of the status from the operation log |
 //! | [`rollout_operation`] | operations of progressive syncs, and the last deployed revisions |
@@ -42,6 +43,7 @@ pub mod history;
 pub mod hook_finalizers;
 pub mod ignored;
 pub mod impersonation;
+pub mod machine;
 pub mod operation;
 mod previous_operation;
 pub mod project;
@@ -49,6 +51,7 @@ pub mod push_events;
 pub mod refresh;
 mod repository_name;
 pub mod rollout_operation;
+mod shared_application;
 pub mod sources;
 mod successor;
 pub mod supersede;
@@ -56,6 +59,7 @@ pub mod sync_windows;
 pub mod webhook_events;
 
 pub use app_key::{AppKey, NameError};
+pub use shared_application::SharedApplication;
 use tidegate_model::argo::{self, Application, Automated};
 pub use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, control_namespace};
 

@@ -2,7 +2,9 @@
 //!
 //! Invalid patterns and unsupported rules never permit anything.
 
-use tidegate_model::argo::{AppProject, AppProjectSpec, ClusterResource, ObjectMeta, ProjectDestination};
+use tidegate_model::argo::{
+    AppProject, AppProjectSpec, Application, ClusterResource, ObjectMeta, ProjectDestination,
+};
 use tidegate_model::{DeployTarget, Glob, InvalidGlob, ObjectKey, ProjectPolicy};
 
 use crate::control_namespace;
@@ -10,8 +12,17 @@ use crate::repository_name::{AddressTooLong, RepositoryName, matches_server};
 
 /// Default project of applications.
 pub const DEFAULT_PROJECT: &str = "default";
+
 /// Pattern that matches anything.
 const ANY_PATTERN: &str = "*";
+
+/// Returns the name of an application's project.
+pub fn project_name(application: &Application) -> &str {
+    match application.spec.project.as_str() {
+        "" => DEFAULT_PROJECT,
+        name => name,
+    }
+}
 /// Problem with a list whose entries all start with `!`.
 const NOTHING_PERMITTED: &str = "are negated (!)";
 /// Advice for a list whose entries all start with `!`.

@@ -35,6 +35,13 @@ pub struct WindowHold {
     pub next_check: Timestamp,
 }
 
+impl WindowHold {
+    /// Returns the error for a requested sync.
+    pub fn sync_error(&self) -> String {
+        format!("cannot sync: blocked by sync window: {}", self.reason)
+    }
+}
+
 impl SyncWindows {
     /// Returns a project's windows that apply to an application with this name and target. `zone` looks up
     /// time zone rules by name.

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_app_controller::{Deployments, SharedState, projects};
+use tidegate_app_controller::SharedState;
 use tidegate_application::AppKey;
+use tidegate_application::machine::Deployments;
+use tidegate_application::project::project_name;
 use tidegate_application::refresh;
 use tidegate_application::rollout_operation::Deployment as Done;
 use tidegate_application::sources::{Sources, revisions_of_fields};
@@ -63,7 +65,7 @@ impl MemberStatusCache {
         participants: &[Application],
         refresh: bool,
     ) -> MemberStatuses {
-        let of = |one: &Application| (Sources::from_application(one), projects::project_name(one).to_owned());
+        let of = |one: &Application| (Sources::from_application(one), project_name(one).to_owned());
         let sources = participants.iter().map(of).collect();
         let (resolved, moved) = shared.manifests.resolve_all(sources, refresh).await;
         let takes_part = |name: &str| participants.iter().any(|one| one.metadata.name == name);

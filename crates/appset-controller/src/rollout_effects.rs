@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor::{ActorRef, ActorStatus};
-use tidegate_app_controller::{ChildOperation, SharedState, SupervisorMessage, is_operation_known};
+use tidegate_app_controller::{
+    AppMessage, ChildOperation, SharedState, SupervisorMessage, is_operation_known,
+};
 use tidegate_application::AppKey;
 use tidegate_application::automated;
 use tidegate_application::rollout_operation::{
@@ -228,7 +230,8 @@ impl MachineEffects for RolloutEffects {
             Command::Run { member: name, operation, .. } => {
                 self.end_operation(name);
                 let key = member_key(&self.context.set, name);
-                let message = SupervisorMessage::WithdrawChild { key, operation: *operation };
+                let message =
+                    SupervisorMessage::Forward(key, AppMessage::WithdrawChild { operation: *operation });
                 drop(self.context.applications.send_message(message));
             }
             Command::WatchMember { member: name } => {
@@ -262,7 +265,8 @@ async fn stop_operation(
 ) -> Option<Result<(), CallError>> {
     let (reply, answer) = oneshot::channel();
     let key = member_key(&parts.set, name);
-    let message = SupervisorMessage::StopChild { key, operation, by, reply: reply.into() };
+    let message =
+        SupervisorMessage::Forward(key, AppMessage::StopChild { operation, by, reply: reply.into() });
     parts.applications.send_message(message).ok()?;
     match answer.await {
         Ok(result) => Some(result.map_err(CallError::transient)),
@@ -387,7 +391,7 @@ async fn run_operation(
                 adoption: wanted.adoptable_operations(&parts),
                 progress: to,
             });
-            if !line.send(SupervisorMessage::RunChild { key, operation, child }) {
+            if !line.send(SupervisorMessage::Forward(key, AppMessage::RunChild { operation, child })) {
                 return;
             }
             while let Some(news) = reports.recv().await {

@@ -1,10 +1,11 @@
 //! Supervises all ApplicationSet actors of a process, and forwards messages to them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tidegate_app_controller::SupervisorMessage;
+use tidegate_app_controller::actor_pool::{ActorFailure, ActorPool, PooledActor};
 use tidegate_app_controller::shutdown::stop_children;
 use tidegate_application::AppKey;
 use tidegate_applicationset::requeue::uses_clusters;
@@ -20,22 +21,12 @@ use super::messages::{AppSetMessage, AppSetSupervisorMessage};
 use super::orphaned_deletions;
 use super::shared::AppSetShared;
 
-/// Maximum number of restarts of a failing actor. After that, its ApplicationSet is ignored until it changes.
-const FAILURES_MAX: u32 = 3;
-
 pub struct AppSetSupervisor;
-
-struct Child {
-    actor: Option<ActorRef<AppSetMessage>>,
-    failures: u32,
-    /// Last state reported by the store.
-    stored: Box<StoredAppSet>,
-}
 
 pub struct SupervisorState {
     shared: Arc<AppSetShared>,
-    children: BTreeMap<AppKey, Child>,
-    linked: HashMap<ActorId, AppKey>,
+    /// Actors, with the last state reported by the store.
+    actors: ActorPool<AppSetMessage, Box<StoredAppSet>>,
     /// Owning ApplicationSet of each Application.
     owners: BTreeMap<AppKey, AppKey>,
     settled: Option<oneshot::Sender<()>>,
@@ -51,8 +42,8 @@ impl Actor for AppSetSupervisor {
         _: ActorRef<AppSetSupervisorMessage>,
         (shared, settled): Self::Arguments,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let (children, linked, owners) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
-        Ok(SupervisorState { shared, children, linked, owners, settled: Some(settled) })
+        let (actors, owners) = (ActorPool::default(), BTreeMap::new());
+        Ok(SupervisorState { shared, actors, owners, settled: Some(settled) })
     }
 
     async fn handle(
@@ -69,8 +60,12 @@ impl Actor for AppSetSupervisor {
             AppSetSupervisorMessage::WebhookEvent(changes) => {
                 state.notify_input_change(|set| triggers::is_affected_by_event(set, &changes, &allows))
             }
-            AppSetSupervisorMessage::Forward(key, message) => match state.children.get(&key) {
-                Some(Child { actor: Some(actor), .. }) => drop(actor.send_message(message)),
+            AppSetSupervisorMessage::Forward(key, message) => match state
+                .actors
+                .get(&key)
+                .map(PooledActor::actor)
+            {
+                Some(Some(actor)) => drop(actor.send_message(message)),
                 None => message.reject(format!("ApplicationSet {key} no longer exists")),
                 Some(_) => message.reject(format!(
                     "ApplicationSet {key} is not managed because of an internal error; see the log of this process"
@@ -97,13 +92,13 @@ impl Actor for AppSetSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(cell, error) => {
-                if let Some(key) = state.linked.remove(&cell.get_id()) {
+                if let Some(key) = state.actors.forget(&cell) {
                     state.handle_failure(&myself, &key, &error.to_string()).await;
                     state.clear_cache(&key);
                 }
             }
             SupervisionEvent::ActorTerminated(cell, _, _) => {
-                if let Some(key) = state.linked.remove(&cell.get_id()) {
+                if let Some(key) = state.actors.forget(&cell) {
                     state.clear_cache(&key);
                 }
             }
@@ -116,10 +111,8 @@ impl Actor for AppSetSupervisor {
 impl SupervisorState {
     /// Notifies the actors of ApplicationSets with changed generator inputs.
     fn notify_input_change(&self, is_about: impl Fn(&ApplicationSet) -> bool) {
-        for child in self.children.values().filter(|child| is_about(&child.stored.appset)) {
-            if let Some(actor) = &child.actor {
-                drop(actor.send_message(AppSetMessage::InputsChanged));
-            }
+        for (_, actor, _) in self.actors.running().filter(|(_, _, stored)| is_about(&stored.appset)) {
+            drop(actor.send_message(AppSetMessage::InputsChanged));
         }
     }
 
@@ -127,18 +120,18 @@ impl SupervisorState {
         match event {
             AppSetEvent::Applied(stored) => {
                 let key = AppKey::of_appset(&stored.appset);
-                match self.children.get_mut(&key) {
-                    Some(Child { actor: Some(actor), stored: before, .. }) => {
+                match self.actors.running_mut(&key) {
+                    Some((actor, before)) => {
                         before.clone_from(&stored);
                         drop(actor.send_message(AppSetMessage::Changed(stored)));
                     }
-                    _ => self.start_actor(myself, key, stored, 0).await,
+                    None => self.start_actor(myself, key, stored, 0).await,
                 }
             }
             AppSetEvent::Gone(key) => {
-                let child = self.children.remove(&key);
-                child.iter().for_each(|child| self.release_deletions(&key, &child.stored));
-                if let Some(actor) = child.and_then(|child| child.actor) {
+                let entry = self.actors.remove(&key);
+                entry.iter().for_each(|entry| self.release_deletions(&key, &entry.data));
+                if let Some(actor) = entry.and_then(PooledActor::into_actor) {
                     self.stop_actor(actor);
                 }
                 self.shared.cache.remove(&key);
@@ -149,7 +142,7 @@ impl SupervisorState {
             AppSetEvent::Problems(problems) => self.shared.cache.set_problems(problems),
             AppSetEvent::Settled => {
                 let is_managed = |key: &AppKey, uid: &str| {
-                    self.children.get(key).is_some_and(|child| child.stored.appset.metadata.uid == uid)
+                    self.actors.get(key).is_some_and(|entry| entry.data.appset.metadata.uid == uid)
                 };
                 orphaned_deletions::resume_all(&self.shared, is_managed).await;
                 if let Some(settled) = self.settled.take() {
@@ -186,7 +179,7 @@ impl SupervisorState {
 
     /// Removes a deleted ApplicationSet from the cache, unless a new ApplicationSet has taken its name.
     fn clear_cache(&self, key: &AppKey) {
-        if !self.children.contains_key(key) {
+        if self.actors.get(key).is_none() {
             self.shared.cache.remove(key);
         }
     }
@@ -202,17 +195,14 @@ impl SupervisorState {
         let arguments = ActorArguments { shared, stored: stored.clone(), supervisor };
         let started = Actor::spawn_linked(None, ApplicationSetActor, arguments, myself.get_cell()).await;
         let actor = match started {
-            Ok((actor, _)) => {
-                self.linked.insert(actor.get_id(), key.clone());
-                Some(actor)
-            }
+            Ok((actor, _)) => Some(actor),
             Err(error) => {
                 tracing::error!(set = %key, %error, "failed to start the actor of an ApplicationSet");
                 self.release_unmanaged(&key, &stored);
                 None
             }
         };
-        self.children.insert(key, Child { actor, failures, stored });
+        self.actors.insert(key, actor, failures, stored);
     }
 
     /// Restarts a failed actor, unless it has failed too often.
@@ -222,12 +212,10 @@ impl SupervisorState {
         key: &AppKey,
         error: &str,
     ) {
-        let Some(child) = self.children.get_mut(key) else { return };
-        child.failures = child.failures.saturating_add(1);
-        let (failures, stored) = (child.failures, child.stored.clone());
+        let Some(ActorFailure { failures, may_restart }) = self.actors.record_failure(key) else { return };
         tracing::error!(set = %key, %error, failures, "the actor of an ApplicationSet failed");
-        child.actor = None;
-        if failures <= FAILURES_MAX {
+        let Some(stored) = self.actors.get(key).map(|entry| entry.data.clone()) else { return };
+        if may_restart {
             self.start_actor(myself, key.clone(), stored, failures).await;
         } else {
             self.release_unmanaged(key, &stored);
@@ -260,10 +248,8 @@ impl SupervisorState {
             // no owner.
             None => set.namespace == key.namespace,
         };
-        for (_, child) in self.children.iter().filter(|(set, _)| is_affected(set)) {
-            if let Some(actor) = &child.actor {
-                drop(actor.send_message(AppSetMessage::MemberChanged(key.clone())));
-            }
+        for (_, actor, _) in self.actors.running().filter(|(set, _, _)| is_affected(set)) {
+            drop(actor.send_message(AppSetMessage::MemberChanged(key.clone())));
         }
     }
 

@@ -60,7 +60,10 @@ pub use request::{
     SyncRequest, WaitFor,
 };
 pub use requester::{Requester, normalize_reason};
-pub use result::{OperationOutcome, OperationPhase, ResourceResult, ResultCode, SUPERSEDED_PREFIX};
+pub use result::{
+    INVALID_PLAN_MESSAGE, OUTDATED_PLAN_MESSAGE, OperationOutcome, OperationPhase, ResourceResult,
+    ResultCode, SUPERSEDED_PREFIX, is_outdated_plan_message,
+};
 pub use schedule::{InvalidSchedule, Schedule};
 pub use server_address::{Authority, Host, canonical_server, default_port, parse_port, percent_decode};
 pub use stream::{StreamId, StreamKind};

@@ -41,6 +41,16 @@ impl fmt::Display for OperationPhase {
 /// Prefix of a superseded operation's message.
 pub const SUPERSEDED_PREFIX: &str = "Operation terminated, superseded by ";
 
+/// Prefix of the error if the cluster has changed in fields outside the plan.
+pub const OUTDATED_PLAN_MESSAGE: &str = "the cluster has changed since plan ";
+/// Part of the error if the cluster has changed in fields that the plan covers.
+pub const INVALID_PLAN_MESSAGE: &str = " is no longer valid: ";
+
+/// Returns true if an operation's message reports that its plan was outdated.
+pub fn is_outdated_plan_message(message: &str) -> bool {
+    message.contains(OUTDATED_PLAN_MESSAGE) || message.contains(INVALID_PLAN_MESSAGE)
+}
+
 /// State or result of an operation for lists, metrics and colors. Matches the phase, except for superseded
 /// operations: their phase is Failed, as in Argo CD, but they don't count as failed.
 #[derive(

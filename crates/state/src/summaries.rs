@@ -11,6 +11,7 @@ use tidegate_application::AppKey;
 use tidegate_application::approval::waiting_plan;
 use tidegate_application::credentials::{text_without_credentials, without_credentials};
 use tidegate_application::operation::REVISION_SEPARATOR;
+use tidegate_application::project::project_name;
 use tidegate_application::sources::revisions_of_fields;
 use tidegate_application::{automated, operation};
 use tidegate_applicationset::ownership::owning_appset;
@@ -209,14 +210,6 @@ fn summarize_source(source: &ApplicationSource) -> SourceSummary {
         repo_url: without_credentials(&source.repo_url),
         path: if source.path.is_empty() { source.chart.clone() } else { source.path.clone() },
         target_revision: source.target_revision.clone(),
-    }
-}
-
-/// Returns an Application's project.
-pub fn project_name(application: &Application) -> &str {
-    match application.spec.project.as_str() {
-        "" => "default",
-        project => project,
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_application::AppKey;
 use tidegate_application::approval::{PlanRequesters, requested_plan, waiting_plan};
+use tidegate_application::machine::{Input, PlanReference};
 use tidegate_application::operation;
 use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock};
@@ -15,7 +16,7 @@ use tidegate_state::summaries::{PlanState, PlanSummary};
 use tokio::sync::broadcast;
 
 use super::ApplicationService;
-use crate::messages::{PlanReference, SupervisorMessage};
+use crate::messages::{AppMessage, SupervisorMessage};
 use crate::plan_approval::{self, with_plans};
 
 impl ApplicationService {
@@ -101,7 +102,10 @@ impl ApplicationService {
         self.check_approval(&application, &line, requester.name).await?;
         if let Err(moved) = plan_approval::check_plan(&self.shared, &application, plan, true).await {
             // Make the actor check the plan immediately instead of at its next regular check.
-            drop(self.supervisor.send_message(SupervisorMessage::MarkPlanStale { key }));
+            drop(
+                self.supervisor
+                    .send_message(SupervisorMessage::Forward(key, AppMessage::Input(Input::PlanStale))),
+            );
             return Err(moved);
         }
         let given = PlanApproval {
@@ -110,7 +114,10 @@ impl ApplicationService {
             at: SystemClock.now(),
         };
         let hash = line.hash;
-        self.send_request(|reply| SupervisorMessage::Approve { key, hash, approval: given, reply }).await?;
+        self.send_request(|reply| {
+            SupervisorMessage::Forward(key, AppMessage::Approve { hash, approval: given, reply })
+        })
+        .await?;
         let (_, line) = plan_approval::find_stored_plan(&self.shared, hash).await?;
         Ok(self.plan_line(&line))
     }
@@ -216,8 +223,10 @@ impl ApplicationService {
         operation::set_reason(&mut request, requester.reason);
         let plan = Some(PlanReference { hash: line.hash, allow_drift });
         let name = line.hash;
-        self.send_request(|reply| SupervisorMessage::Sync { key, request: Box::new(request), plan, reply })
-            .await?;
+        self.send_request(|reply| {
+            SupervisorMessage::Forward(key, AppMessage::Sync { request: Box::new(request), plan, reply })
+        })
+        .await?;
         let (_, line) = plan_approval::find_stored_plan(&self.shared, name).await?;
         Ok(self.plan_line(&line))
     }

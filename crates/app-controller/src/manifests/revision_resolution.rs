@@ -10,7 +10,7 @@ use tidegate_source::{Address, SourceError, UsedDependency};
 
 use super::Manifests;
 use super::source_revisions::{SourceProblem, SourceRevision, pair_revisions};
-use crate::projects::project_name;
+use tidegate_application::project::project_name;
 
 impl Manifests {
     /// Resolves the revisions of an Application's sources to commits, based on the last or a new observation

@@ -1,11 +1,12 @@
 //! Internal errors, and messages to all Applications.
 
+use tidegate_application::machine::Input;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::OperationPhase;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncOperation};
 use tokio::sync::oneshot;
 
-use crate::messages::SupervisorMessage;
+use crate::messages::{AppMessage, SupervisorMessage};
 use crate::testing::{PANIC_ANNOTATION, TEST_TIMEOUT, TestEnvironment, application, key, manifests};
 
 fn fault_message(app: &Application) -> Option<String> {
@@ -29,14 +30,17 @@ async fn a_fault_affects_only_its_application_and_ends_when_that_changes() {
     poisoned.metadata.annotations.insert(PANIC_ANNOTATION.to_owned(), "true".to_owned());
     environment.write(&poisoned);
     let text = environment.wait_until("bad", |app, _| fault_message(app)).await;
-    let times = super::RESTARTS_MAX + 1;
+    let times = crate::actor_pool::RESTARTS_MAX + 1;
     let expected = format!(
         "the application failed {times} times with an internal error and will not be managed until it changes"
     );
     assert!(text.starts_with(&expected), "{text}");
     let (reply, answer) = oneshot::channel();
     let request = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
-    environment.send(SupervisorMessage::Sync { key: key("bad"), request, plan: None, reply: reply.into() });
+    environment.send(SupervisorMessage::Forward(
+        key("bad"),
+        AppMessage::Sync { request, plan: None, reply: reply.into() },
+    ));
     let refused = tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap_err();
     assert!(refused.contains("not managed because of an internal error"), "{refused}");
     environment.sync("web").await;
@@ -68,7 +72,10 @@ async fn all_applications_of_a_changed_repository_are_notified() {
     let first = environment.wait_until("web", |now, _| revision(now)).await;
     let second = environment.commit("web", &manifests("web", "2", "1ms"));
     assert_ne!(first, second);
-    environment.send(SupervisorMessage::Compare { key: key("odd"), level: RefreshLevel::Forced });
+    environment.send(SupervisorMessage::Forward(
+        key("odd"),
+        AppMessage::Input(Input::Compare(RefreshLevel::Forced)),
+    ));
     environment.wait_until("web", |now, _| revision(now).filter(|now| *now == second)).await;
     environment.shutdown().await;
 }

@@ -8,6 +8,7 @@ mod convergence;
 mod global_projects;
 mod history;
 mod impersonation;
+mod machine;
 mod multiple_sources;
 mod progress;
 mod project;

@@ -215,7 +215,7 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
     let elsewhere = environment.commit("elsewhere", "# more");
     assert_eq!(next_step(&environment, &mut standings, &set, Some(&state)).await, RolloutStepDue::Nothing);
     environment.sync("a").await;
-    let is_there = |deployed: &tidegate_app_controller::Deployments| {
+    let is_there = |deployed: &tidegate_application::machine::Deployments| {
         let evidence = deployed.evidence.as_ref();
         evidence.is_some_and(|done| done.revisions == [elsewhere.as_str()]).then_some(())
     };
@@ -297,7 +297,7 @@ fn slow_manifests(name: &str) -> String {
 /// Syncs `b` as a user would, until it is Synced but not yet Healthy.
 async fn sync_manually(environment: &TestEnvironment) {
     environment.sync("b").await;
-    let is_progressing = |now: &Application, deployed: &tidegate_app_controller::Deployments| {
+    let is_progressing = |now: &Application, deployed: &tidegate_application::machine::Deployments| {
         let health = now.status.health.as_ref().map(|health| health.status);
         let is_synced =
             now.status.sync.as_ref().is_some_and(|sync| sync.status == argo::SyncStatusCode::Synced);

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, LiveObject, Object, Plan, PlanApproval, StoredPlanRef, SyncRequest, Timestamp};
+use tidegate_model::{
+    Digest, INVALID_PLAN_MESSAGE, LiveObject, OUTDATED_PLAN_MESSAGE, Object, Plan, PlanApproval,
+    StoredPlanRef, SyncRequest, Timestamp,
+};
 use tidegate_planner::{Comparer, Drift, PlanResult, StoredObservation, find_drift};
 
 use super::comparison::index_by_key;
@@ -63,17 +66,6 @@ pub struct OutdatedPlan {
     pub drift: Drift,
 }
 
-/// Prefix of the message for changes outside the plan.
-const OUTDATED_MESSAGE: &str = "the cluster has changed since plan ";
-const INVALID_MESSAGE: &str = " is no longer valid: ";
-
-impl OutdatedPlan {
-    /// Returns true if an operation's message reports an outdated plan.
-    pub fn is_outdated_message(message: &str) -> bool {
-        message.contains(OUTDATED_MESSAGE) || message.contains(INVALID_MESSAGE)
-    }
-}
-
 impl fmt::Display for OutdatedPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = self.plan.short();
@@ -87,12 +79,12 @@ impl fmt::Display for OutdatedPlan {
         if self.drift.related.is_empty() {
             write!(
                 f,
-                "{OUTDATED_MESSAGE}{plan} was created, in fields that the plan does not cover: \
+                "{OUTDATED_PLAN_MESSAGE}{plan} was created, in fields that the plan does not cover: \
                  {changes}{more}; allow these changes with `tidegate sync --allow-drift` or `tidegate app \
                  sync --allow-drift`, or create a new plan"
             )
         } else {
-            write!(f, "plan {plan}{INVALID_MESSAGE}{changes}{more}; create a new plan")
+            write!(f, "plan {plan}{INVALID_PLAN_MESSAGE}{changes}{more}; create a new plan")
         }
     }
 }

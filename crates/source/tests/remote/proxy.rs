@@ -71,7 +71,10 @@ fn a_socks_proxy_is_used_and_resolves_names() {
         assert!(!error.contains("hunter"), "{error}");
     }
     let error = with(&format!("socks4://{}", proxy.address())).unwrap_err().to_string();
-    assert!(error.contains("the proxy in Secret given is not a valid URL; use a URL such as http://"), "{error}");
+    assert!(
+        error.contains("the proxy in Secret given is not a valid URL; use a URL such as http://"),
+        "{error}"
+    );
     assert_eq!(proxy.requests(), Vec::<String>::new());
 }
 

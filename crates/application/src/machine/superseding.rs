@@ -1,20 +1,17 @@
-//! Handles requests and revisions that arrive while an operation is running.
+//! Requests and revisions that arrive while an operation is running.
 
-use ractor::ActorRef;
-use tidegate_application::operation::{self, EngineProgress};
-use tidegate_application::refresh::RefreshLevel;
-use tidegate_application::sources::revisions_of_fields;
-use tidegate_application::supersede::{
-    self, ManifestComparison, NEW_REVISION_CONDITION, OPERATION_REFUSED_CONDITION, POLICY_INFO,
-    SupersedeDecision, SupersedeInputs,
-};
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{OperationId, Timestamp};
 
-use super::ActorState;
-use crate::comparison_result::OperationRelation;
-use crate::messages::AppMessage;
-use crate::run_operation;
+use super::comparison::OperationRelation;
+use super::{ApplicationMachine, Call, Effect, Pending, StartConditions, World};
+use crate::operation::EngineProgress;
+use crate::refresh::RefreshLevel;
+use crate::sources::revisions_of_fields;
+use crate::supersede::{
+    self, ManifestComparison, NEW_REVISION_CONDITION, OPERATION_REFUSED_CONDITION, POLICY_INFO,
+    SupersedeDecision, SupersedeInputs,
+};
 
 /// Requests that wait for the current operation to finish.
 #[derive(Default)]
@@ -30,29 +27,29 @@ pub(super) struct SupersedeState {
     revisions: Vec<String>,
 }
 
-impl ActorState {
+impl ApplicationMachine {
     /// Handles an operation that a client has written to the resource. There is no way to reply, so a
     /// rejection is shown as a condition until the running operation finishes.
-    pub(super) fn handle_written_operation(&mut self, request: OperationRequest) {
+    pub fn handle_written_operation(&mut self, request: OperationRequest, world: &dyn World, now: Timestamp) {
         if self.application.operation.is_none() {
             self.application.operation = Some(request);
             return;
         }
-        let refused = self.set_operation(supersede::normalize_written_request(request), None).err().map(|reason| {
+        let request = supersede::normalize_written_request(request);
+        let refused = self.set_operation(request, None, world, now).err().map(|reason| {
             format!(
                 "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in the operation's \
                  info to `queue` to run it after the running operation, or to `supersede` to replace the \
                  running operation"
             )
         });
-        self.set_condition(OPERATION_REFUSED_CONDITION, refused.as_slice(), self.now());
+        self.set_condition(OPERATION_REFUSED_CONDITION, refused.as_slice(), now);
     }
 
     /// Requests a comparison before a retry that may use a newer revision.
     pub(super) fn compare_before_retry(&mut self, progress: &EngineProgress) {
-        let takes_newest = |request: &tidegate_model::argo::OperationRequest| {
-            request.retry.as_ref().is_some_and(|retry| retry.refresh)
-        };
+        let takes_newest =
+            |request: &OperationRequest| request.retry.as_ref().is_some_and(|retry| retry.refresh);
         let state = self.application.status.operation_state.as_ref();
         let is_news = state.is_none_or(|state| state.message != progress.message);
         if is_news
@@ -66,8 +63,8 @@ impl ActorState {
     /// Records how a finished comparison's manifests relate to the running operation's. Everything else about
     /// the comparison is in the status.
     pub(super) fn record_operation_comparison(&mut self, compared: OperationRelation) {
-        (self.supersede_state.last_comparison, self.supersede_state.revisions) =
-            (compared, self.newest_revisions());
+        self.supersede.last_comparison = compared;
+        self.supersede.revisions = self.newest_revisions();
     }
 
     fn newest_revisions(&self) -> Vec<String> {
@@ -79,8 +76,8 @@ impl ActorState {
     /// covered both. Comparisons by an earlier process, for a different operation or for other revisions
     /// don't count.
     fn newest_manifests(&self) -> Option<ManifestComparison> {
-        let SupersedeState { last_comparison, revisions, .. } = &self.supersede_state;
-        let current = self.application.operation.as_ref().and_then(operation::engine_id)?;
+        let SupersedeState { last_comparison, revisions, .. } = &self.supersede;
+        let current = self.operation_id()?;
         let is_about = last_comparison.operation == Some(current) && *revisions == self.newest_revisions();
         is_about.then_some(last_comparison.newest)
     }
@@ -95,67 +92,59 @@ impl ActorState {
 
     /// Decides from the last comparison whether to stop the operation, and updates the condition about
     /// waiting requests.
-    pub(super) fn decide_supersede(&mut self, now: Timestamp) -> SupersedeDecision {
+    pub(super) fn decide_supersede(&mut self, world: &dyn World, now: Timestamp) -> SupersedeDecision {
         let newest = self.newest_manifests().unwrap_or_default();
         if self.problem.is_none() {
             supersede::set_retry_successor(&mut self.application, newest);
         }
-        let is_at_work = self.application.operation.is_some();
-        let is_held =
-            is_at_work && self.shared.sync_windows(&self.application).find_hold(false, now).is_some();
-        let decided = supersede::decide_supersede(
-            &self.application,
-            SupersedeInputs { is_blocked: is_held, newest_manifests: newest },
-            now,
-        );
-        let text = match &decided {
+        let is_blocked = self.application.operation.is_some()
+            && world.sync_windows(&self.application).find_hold(false, now).is_some();
+        let inputs = SupersedeInputs { is_blocked, newest_manifests: newest };
+        let decision = supersede::decide_supersede(&self.application, inputs, now);
+        let text = match &decision {
             SupersedeDecision::Continue => None,
             SupersedeDecision::Finish(reason) => Some(reason.clone()),
-            SupersedeDecision::Supersede { why, .. } => {
-                Some(match &self.supersede_state.uninterruptible_step {
-                    Some(uninterruptible_step) => format!("{why}: {uninterruptible_step}"),
-                    None => why.clone(),
-                })
-            }
+            SupersedeDecision::Supersede { why, .. } => Some(match &self.supersede.uninterruptible_step {
+                Some(uninterruptible_step) => format!("{why}: {uninterruptible_step}"),
+                None => why.clone(),
+            }),
         };
         self.set_condition(NEW_REVISION_CONDITION, text.as_slice(), now);
         if self.application.operation.is_none() {
             self.set_condition(OPERATION_REFUSED_CONDITION, &[], now);
         }
-        decided
+        decision
     }
 
     /// Stops the operation if that was decided and is currently safe. Called again whenever the operation
     /// makes progress.
-    pub(super) async fn supersede_operation(
+    pub(super) fn supersede_operation(
         &mut self,
-        myself: &ActorRef<AppMessage>,
-        decided: SupersedeDecision,
+        decision: SupersedeDecision,
+        start: StartConditions,
+        now: Timestamp,
     ) {
-        let current = self.application.operation.as_ref().and_then(operation::engine_id);
-        let (SupersedeDecision::Supersede { by, when, .. }, Some(id)) = (decided, current) else {
-            (self.supersede_state.ending_operation, self.supersede_state.uninterruptible_step) = (None, None);
-            return;
-        };
-        if self.supersede_state.ending_operation == Some(id) {
-            return;
-        }
-        let uninterruptible_step = match run_operation::supersede(&self.shared, id, by, when).await {
-            Ok(()) => {
-                tracing::info!(application = %self.key, operation = %id, "operation superseded");
-                self.supersede_state.ending_operation = Some(id);
-                None
+        match (decision, self.operation_id()) {
+            (SupersedeDecision::Supersede { by, when, .. }, Some(operation)) => {
+                if self.supersede.ending_operation != Some(operation) {
+                    let call = Call::Supersede { operation, by, when };
+                    return self.call(call, Pending::Supersede { operation, start });
+                }
             }
-            Err(reason) => Some(reason),
-        };
-        if self.supersede_state.uninterruptible_step != uninterruptible_step {
-            self.supersede_state.uninterruptible_step = uninterruptible_step;
-            // Trigger a step, or the change would stay unpublished until the next message.
-            drop(myself.send_message(AppMessage::RelatedChanged));
+            _ => (self.supersede.ending_operation, self.supersede.uninterruptible_step) = (None, None),
+        }
+        self.start(start, now);
+    }
+
+    pub(super) fn finish_superseding(&mut self, operation: OperationId, result: Result<(), String>) {
+        if result.is_ok() {
+            self.supersede.ending_operation = Some(operation);
+        }
+        let uninterruptible_step = result.err();
+        if self.supersede.uninterruptible_step != uninterruptible_step {
+            self.supersede.uninterruptible_step = uninterruptible_step;
+            // Trigger a step, or the change would stay unpublished until the next input.
+            self.effects.push(Effect::Again);
         }
     }
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
-mod tests;

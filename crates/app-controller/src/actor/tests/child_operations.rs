@@ -11,7 +11,7 @@ use tidegate_model::{OperationId, OperationPhase};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::messages::{ChildOperation, SupervisorMessage};
+use crate::messages::{AppMessage, ChildOperation, SupervisorMessage};
 use crate::testing::{TEST_TIMEOUT, TestEnvironment, application, key, manifests};
 
 fn child_request(name: &str, revision: &str) -> Box<OperationRequest> {
@@ -38,7 +38,7 @@ fn run_adopting_child(
 ) -> UnboundedReceiver<OperationReport> {
     let (progress, reports) = unbounded_channel();
     let child = Box::new(ChildOperation { request: child_request(name, revision), adoption, progress });
-    environment.send(SupervisorMessage::RunChild { key: key(name), operation, child });
+    environment.send(SupervisorMessage::Forward(key(name), AppMessage::RunChild { operation, child }));
     reports
 }
 
@@ -68,7 +68,8 @@ async fn all_reports(mut reports: UnboundedReceiver<OperationReport>) -> Vec<Str
 async fn stop_child(environment: &TestEnvironment, name: &str, operation: OperationId) -> Result<(), String> {
     let (reply, answer) = oneshot::channel();
     let (key, by) = (key(name), "ann".to_owned());
-    environment.send(SupervisorMessage::StopChild { key, operation, by, reply: reply.into() });
+    environment
+        .send(SupervisorMessage::Forward(key, AppMessage::StopChild { operation, by, reply: reply.into() }));
     tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap()
 }
 
@@ -121,19 +122,17 @@ async fn a_child_operation_waits_for_another_one_and_can_be_withdrawn_meanwhile(
     let first_reports = run_child(&environment, "web", first, &commit);
     let second_reports = run_child(&environment, "web", second, &commit);
     let third_reports = run_child(&environment, "web", third, &commit);
-    environment.send(SupervisorMessage::WithdrawChild { key: key("web"), operation: first });
+    environment.send(SupervisorMessage::Forward(key("web"), AppMessage::WithdrawChild { operation: first }));
     assert_eq!(stop_child(&environment, "web", third).await, Ok(()));
     assert_eq!(all_reports(first_reports).await, [""; 0]);
     assert_eq!(all_reports(third_reports).await, [""; 0]);
     assert_eq!(operation_ids(&environment).await.len(), 1, "only ann's operation is running");
     let (reply, answer) = oneshot::channel();
     let by = "ann".to_owned();
-    environment.send(SupervisorMessage::Terminate {
-        key: key("web"),
-        operation: None,
-        by,
-        reply: reply.into(),
-    });
+    environment.send(SupervisorMessage::Forward(
+        key("web"),
+        AppMessage::Terminate { operation: None, by, reply: reply.into() },
+    ));
     answer.await.unwrap().unwrap();
     assert_eq!(all_reports(second_reports).await, ["succeeded"]);
     let ran = operation_ids(&environment).await;
@@ -152,7 +151,10 @@ async fn sync_by_person(environment: &TestEnvironment, name: &str, revision: &st
     let (reply, answer) = oneshot::channel();
     let request = json!({"sync": {"revision": revision}, "initiatedBy": {"username": "ann"}});
     let request = Box::new(serde_json::from_value(request).unwrap());
-    environment.send(SupervisorMessage::Sync { key: key(name), request, plan: None, reply: reply.into() });
+    environment.send(SupervisorMessage::Forward(
+        key(name),
+        AppMessage::Sync { request, plan: None, reply: reply.into() },
+    ));
     answer.await.unwrap().unwrap();
 }
 
@@ -191,7 +193,7 @@ async fn a_running_child_continues_when_withdrawn_and_has_ended_when_stopped() {
     let operation = environment.next_id().await;
     let mut reports = run_child(&environment, "web", operation, &commit);
     assert_eq!(next_report(&mut reports).await, Some(OperationReport::Started));
-    environment.send(SupervisorMessage::WithdrawChild { key: key("web"), operation });
+    environment.send(SupervisorMessage::Forward(key("web"), AppMessage::WithdrawChild { operation }));
     assert_eq!(next_report(&mut reports).await, None);
     // A repeated request returns the current progress, even if the Application no longer exists.
     let mut reports = run_child(&environment, "web", operation, &commit);

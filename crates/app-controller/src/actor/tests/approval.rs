@@ -15,7 +15,7 @@ use tidegate_state::error::ServiceError;
 use tidegate_state::summaries::PlanState;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::messages::{ChildOperation, SupervisorMessage};
+use crate::messages::{AppMessage, ChildOperation, SupervisorMessage};
 use crate::sync_request::{self, SyncParameters};
 use crate::testing::{TEST_TIMEOUT, TestEnvironment, application, key, manifests};
 
@@ -399,7 +399,7 @@ async fn a_progressive_sync_reports_that_it_waits_and_continues_when_approved() 
     let request = Box::new(deployment_request(&application("web"), deploy));
     let (progress, mut reports) = unbounded_channel();
     let child = Box::new(ChildOperation { request: request.clone(), adoption: None, progress });
-    environment.send(SupervisorMessage::RunChild { key: key("web"), operation, child });
+    environment.send(SupervisorMessage::Forward(key("web"), AppMessage::RunChild { operation, child }));
     let hash = await_plan(&environment, "").await;
     let mut plans = Vec::new();
     while plans.last().is_none_or(|plan: &String| !plan.contains(&hash[..12])) {
@@ -413,7 +413,7 @@ async fn a_progressive_sync_reports_that_it_waits_and_continues_when_approved() 
     environment.restart().await;
     let (progress, mut reports) = unbounded_channel();
     let child = Box::new(ChildOperation { request, adoption: None, progress });
-    environment.send(SupervisorMessage::RunChild { key: key("web"), operation, child });
+    environment.send(SupervisorMessage::Forward(key("web"), AppMessage::RunChild { operation, child }));
     assert!(matches!(
         tokio::time::timeout(TEST_TIMEOUT, reports.recv()).await.unwrap(),
         Some(OperationReport::Unapproved { .. })

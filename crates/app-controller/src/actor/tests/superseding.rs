@@ -11,7 +11,7 @@ use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{ClaimConflictPolicy, ClaimHolder, OperationPhase, SafePoint};
 use tokio::sync::oneshot;
 
-use crate::messages::SupervisorMessage;
+use crate::messages::{AppMessage, SupervisorMessage};
 use crate::testing::{TEST_TIMEOUT, TestEnvironment, application, key};
 
 /// Returns a PreSync Job with the duration `migrates`, a Deployment that becomes ready after `ready`, and a
@@ -234,7 +234,10 @@ fn sync_request(policy: &str) -> OperationRequest {
 async fn request_sync(environment: &TestEnvironment, policy: &str) -> Result<(), String> {
     let request = Box::new(sync_request(policy));
     let (reply, answer) = oneshot::channel();
-    environment.send(SupervisorMessage::Sync { key: key("web"), request, plan: None, reply: reply.into() });
+    environment.send(SupervisorMessage::Forward(
+        key("web"),
+        AppMessage::Sync { request, plan: None, reply: reply.into() },
+    ));
     tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap()
 }
 

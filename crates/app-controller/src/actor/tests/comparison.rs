@@ -1,18 +1,19 @@
 //! Comparisons leave enough time for sync decisions.
 
 use serde_json::json;
+use tidegate_application::machine::Input;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::Application;
 use tokio::sync::oneshot;
 
 use crate::destinations::CONCURRENT_COMPARISONS_MAX;
-use crate::messages::SupervisorMessage;
+use crate::messages::{AppMessage, SupervisorMessage};
 use crate::testing::{TEST_TIMEOUT, TestEnvironment, application, key, manifests};
 
 /// Waits until the actor has handled all earlier messages.
 async fn await_handled_messages(environment: &TestEnvironment) {
     let (reply, answer) = oneshot::channel();
-    environment.send(SupervisorMessage::Flush { key: key("web"), reply: reply.into() });
+    environment.send(SupervisorMessage::Forward(key("web"), AppMessage::Flush { reply: reply.into() }));
     tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap();
 }
 
@@ -35,7 +36,10 @@ async fn an_application_that_is_compared_continuously_is_still_synced() {
     let count = || shared.reconcile_metrics.durations().iter().map(|(_, counted)| counted.count).sum::<u64>();
     let before = count();
     while count() < before + ROUNDS {
-        environment.send(SupervisorMessage::Compare { key: key("web"), level: RefreshLevel::Latest });
+        environment.send(SupervisorMessage::Forward(
+            key("web"),
+            AppMessage::Input(Input::Compare(RefreshLevel::Latest)),
+        ));
         await_handled_messages(&environment).await;
         let next = permits.clone().acquire_many_owned(all);
         drop(held);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_application::AppKey;
+use tidegate_application::machine::{CONFLICT_OVERWRITES, OVERWRITTEN_CONDITION};
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::Application;
 use tidegate_model::{OperationPhase, Requester};
@@ -17,7 +18,7 @@ fn send_overwrite(environment: &TestEnvironment, termination: Option<ExternalTer
 }
 
 fn overwrite_message(app: &Application) -> Option<String> {
-    let found = app.status.conditions.iter().find(|one| one.kind.to_string() == super::OVERWRITTEN_CONDITION);
+    let found = app.status.conditions.iter().find(|one| one.kind.to_string() == OVERWRITTEN_CONDITION);
     found.map(|one| one.message.clone())
 }
 
@@ -28,7 +29,7 @@ async fn overwritten_state_is_restored_and_repeated_overwrites_are_reported() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
     environment.compare("web", RefreshLevel::Latest).await;
     environment.compare("web", RefreshLevel::Latest).await;
-    for _ in 0..super::CONFLICT_OVERWRITES {
+    for _ in 0..CONFLICT_OVERWRITES {
         assert_eq!(environment.wait_until("web", |now, _| Some(overwrite_message(now))).await, None);
         let before = environment.writes();
         send_overwrite(&environment, None);

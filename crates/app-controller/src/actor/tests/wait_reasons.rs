@@ -3,10 +3,11 @@
 
 use tidegate_application::AppKey;
 use tidegate_application::dependencies::DEPENDS_ON;
+use tidegate_application::machine::Input;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::{Application, Automated, SyncPolicy, SyncStatusCode};
 
-use crate::messages::SupervisorMessage;
+use crate::messages::{AppMessage, SupervisorMessage};
 use crate::testing::{TestEnvironment, application, manifests};
 
 fn revision(app: &Application) -> String {
@@ -80,7 +81,10 @@ async fn dependencies_are_observed_although_the_commit_does_not_affect_them() {
     environment.wait_until("web", |now, _| (now.spec == automated.spec).then_some(())).await;
     let commit = environment.commit("web", &manifests("web", "2", "20ms"));
     environment.shared().manifests.observe(None).await;
-    environment.send(SupervisorMessage::Compare { key: AppKey::parse("web"), level: RefreshLevel::Latest });
+    environment.send(SupervisorMessage::Forward(
+        AppKey::parse("web"),
+        AppMessage::Input(Input::Compare(RefreshLevel::Latest)),
+    ));
     let deployed = |now: &Application| {
         let last = now.status.history.last().map(|last| last.revision.clone());
         (now.operation.is_none() && last.as_deref() == Some(commit.as_str())).then_some(())

@@ -1,0 +1,676 @@
+//! State machine of an application's controller.
+//!
+//! The machine decides when to compare, sync, supersede, delete and store an application. It performs no I/O:
+//! [`ApplicationMachine::decide`] takes an input and returns effects and possibly a call. The controller
+//! executes them in order, and feeds the outcome of the call back before anything else. Results of effects
+//! arrive as separate inputs.
+//!
+//! Comparisons, the operation and writes advance independently of each other, so each has a state of its own:
+//!
+//! | state | values |
+//! |---|---|
+//! | [`Phase`] of the operation | idle, preparing, running |
+//! | comparison | requested, in progress, finished |
+//! | write | current, delayed, in progress, failed |
+//!
+//! Nothing here is durable. After a restart, the machine is rebuilt from the resource, the operation log and
+//! the cluster.
+
+mod approval;
+mod child_operations;
+mod comparison;
+mod conditions;
+mod deletion;
+mod operation;
+mod restoration;
+mod superseding;
+mod wait_reasons;
+mod write_schedule;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{ClaimHolder, Digest, OperationId, SafePoint, Timestamp};
+
+use crate::AppKey;
+use crate::approval::ApprovalPolicy;
+use crate::automated_sync::{self, AutomatedStep};
+use crate::operation::{self as request, EngineProgress};
+use crate::project::project_name;
+use crate::refresh::{self, RefreshLevel};
+use crate::rollout_operation::Deployment;
+use crate::shared_application::SharedApplication;
+use crate::supersede::SupersedeDecision;
+use crate::sync_windows::SyncWindows;
+
+pub use self::approval::{PendingPlan, PlanCheck, PlanFailure, PlanReference};
+pub use self::child_operations::{ChildReport, ChildWithdrawal};
+pub use self::comparison::{ComparisonStart, FinishedComparison, OperationRelation, RefreshId};
+pub use self::operation::OperationBackup;
+pub use self::restoration::LoggedHistory;
+pub use self::write_schedule::{
+    CONFLICT_OVERWRITES, OVERWRITTEN_CONDITION, WriteChange, WriteDecision, remove_write_condition,
+};
+
+use self::approval::ApprovalState;
+use self::child_operations::ChildOperations;
+use self::comparison::ComparisonState;
+use self::superseding::SupersedeState;
+use self::write_schedule::WriteSchedule;
+
+/// Delay before retrying a failed write to the store.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Deployments that led to an application's current state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deployments {
+    /// Newest operation that deployed the whole application.
+    pub newest: Option<Deployment>,
+    /// Newest operation that deployed the whole application and finished before the published comparison
+    /// started, so that the published state includes its effects.
+    pub evidence: Option<Deployment>,
+    /// True if this process made the published comparison.
+    pub is_compared: bool,
+}
+
+/// Number of a preparation. The result of a preparation that was stopped doesn't apply to a later one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreparationId(u64);
+
+/// Handover of the requested operation to the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// There is no operation, or it is waiting.
+    #[default]
+    Idle,
+    /// The revisions are being resolved, and the operation gets an ID.
+    Preparing,
+    /// The engine has the operation, or is receiving it.
+    Running(OperationId),
+}
+
+/// Reason why an application can't be managed at its destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdmissionError {
+    /// The specification, the destination or the project forbids it.
+    Invalid(String),
+    /// The cluster is unreachable.
+    Unreachable(String),
+    /// The cluster hasn't been contacted yet.
+    Unchecked(String),
+}
+
+/// State of the service outside of the application. Implementations answer from memory.
+pub trait World {
+    /// Returns the sync windows of an application.
+    fn sync_windows(&self, application: &Application) -> SyncWindows;
+    /// Returns the approval policy of an application.
+    fn approval_policy(&self, application: &Application) -> Result<ApprovalPolicy, String>;
+    /// Checks the specification, the destination and the project.
+    fn check_admission(&self, application: &Application) -> Result<(), AdmissionError>;
+    /// Returns a message if it isn't known yet whether the application's cluster is reachable.
+    fn unknown_cluster_reason(&self, application: &Application) -> Option<String>;
+    /// Returns the unknown fields of the application's project.
+    fn unknown_project_fields(&self, application: &Application) -> Vec<String>;
+    /// Returns the warnings about the application's project.
+    fn project_warnings(&self, application: &Application) -> Vec<String>;
+    /// Returns a message for each kind that can't be watched.
+    fn forbidden_kinds(&self, key: &AppKey) -> Vec<String>;
+    /// Returns true if the application's objects have changed since they were last read.
+    fn has_unread_changes(&self, key: &AppKey) -> bool;
+    /// Returns an application as it was last published.
+    fn application(&self, key: &AppKey) -> Option<Arc<Application>>;
+    /// Returns the reason why the ApplicationSet's deletion order holds back an application's deletion.
+    fn deletion_order_reason(&self, application: &Application) -> Option<String>;
+    /// Returns the dependents that block an application's deletion, or `None` until all are known.
+    fn blocking_dependents(&self, key: &AppKey) -> Option<Vec<(AppKey, Arc<Application>)>>;
+}
+
+/// Settings of the service that affect all applications.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Interval between comparisons of an application without known changes. Zero disables them.
+    pub refresh_interval: Duration,
+    /// Namespace of the control plane, if the applications are stored in a cluster.
+    pub controller_namespace: Option<String>,
+}
+
+/// Input that may change the state or make work due.
+pub enum Input {
+    /// Work may be due.
+    Step,
+    /// The resource has changed.
+    Changed(Box<ChangedResource>),
+    /// A comparison is requested.
+    Compare(RefreshLevel),
+    /// A client requests a comparison and waits for its result.
+    Refresh {
+        /// Level of the comparison.
+        level: RefreshLevel,
+        /// The request.
+        request: RefreshId,
+    },
+    /// At least one of the objects has changed.
+    ObjectChanged,
+    /// A comparison has finished.
+    Compared(Box<FinishedComparison>),
+    /// The operation has been prepared: its revisions, and its ID.
+    Prepared {
+        /// The preparation.
+        preparation: PreparationId,
+        /// The result.
+        result: Result<(Vec<String>, OperationId), String>,
+    },
+    /// An operation is waiting before it reaches the engine.
+    Waiting {
+        /// The operation.
+        operation: OperationId,
+        /// Reason for the wait.
+        reason: String,
+    },
+    /// The operation has made progress.
+    Progress {
+        /// The operation.
+        operation: OperationId,
+        /// The new state.
+        progress: Box<EngineProgress>,
+    },
+    /// A plan may be outdated.
+    PlanStale,
+    /// The operation has been planned, or its plan checked.
+    PlanChecked {
+        /// The operation that was planned.
+        request: Box<OperationRequest>,
+        /// The result.
+        check: PlanCheck,
+    },
+    /// The manifests at deployed revisions have been compared with those of a child operation.
+    RevisionsCompared {
+        /// The child operation.
+        operation: OperationId,
+        /// The deployed revisions.
+        deployed: Vec<String>,
+        /// True if the manifests are the same.
+        result: Result<bool, String>,
+    },
+    /// The alarm went off.
+    Wake,
+    /// Outcome of the last call.
+    Outcome(Outcome),
+}
+
+/// The resource, as read from the store.
+pub struct ChangedResource {
+    /// The new resource.
+    pub application: Application,
+    /// Reason why the specification is invalid.
+    pub problem: Option<String>,
+}
+
+/// Action of the controller.
+#[derive(Debug)]
+pub enum Effect {
+    /// Starts a comparison: [`Input::Compared`].
+    Compare(Box<ComparisonStart>),
+    /// Compares the manifests at two sets of revisions: [`Input::RevisionsCompared`].
+    CompareRevisions {
+        /// The child operation.
+        operation: OperationId,
+        /// Revisions of the child operation.
+        target: Vec<String>,
+        /// Revisions that were deployed.
+        deployed: Vec<String>,
+    },
+    /// Prepares the operation: [`Input::Prepared`].
+    Prepare(PreparationId),
+    /// Hands the operation over to the engine and follows it: [`Input::Progress`], [`Input::Waiting`].
+    Run(OperationId),
+    /// Plans the operation or checks its plan: [`Input::PlanChecked`].
+    CheckPlan {
+        /// The plan to check. `None` creates a plan.
+        plan: Option<Digest>,
+    },
+    /// Withdraws an obsolete plan.
+    WithdrawPlan {
+        /// Hash of the plan.
+        plan: Digest,
+    },
+    /// Announces that an operation was rejected.
+    AnnounceRefusal {
+        /// Reason for the rejection.
+        reason: String,
+    },
+    /// Sends a child operation's progress to its progressive sync.
+    Report {
+        /// The child operation.
+        operation: OperationId,
+        /// The progress.
+        report: ChildReport,
+    },
+    /// Answers a request for a comparison.
+    AnswerRefresh {
+        /// The request.
+        request: RefreshId,
+        /// The answer.
+        answer: Result<(), String>,
+    },
+    /// Registers the application's dependencies, and notifies those that were added or removed. If there are
+    /// any, the machine must step again, because a dependency may have changed before it was registered.
+    RegisterDependencies(BTreeSet<AppKey>),
+    /// Compares another application.
+    CompareOther(AppKey),
+    /// Publishes the application.
+    Publish,
+    /// Checks whether projects can be released, because the application has left one.
+    ReleaseProjects,
+    /// Sets an alarm, unless an earlier one is set: [`Input::Wake`].
+    Wake(Timestamp),
+    /// Makes the machine step again.
+    Again,
+}
+
+/// Call whose outcome the machine awaits before it continues the step.
+#[derive(Debug)]
+pub enum Call {
+    /// Stops the handover of the operation, and asks whether the engine has it: [`Outcome::HandoverStopped`].
+    StopHandover {
+        /// The operation, if it has an ID.
+        operation: Option<OperationId>,
+    },
+    /// Removes the controller's finalizers: [`Outcome::Released`].
+    Release,
+    /// Confirms the running operation's deletions: [`Outcome::Confirmed`].
+    ConfirmDeletions {
+        /// The operation.
+        operation: OperationId,
+        /// Reason for the confirmation.
+        reason: String,
+    },
+    /// Stores the application if a write is due: [`Outcome::Stored`].
+    Store,
+    /// Stops the operation in favor of another: [`Outcome::Superseded`].
+    Supersede {
+        /// The operation.
+        operation: OperationId,
+        /// Its successor.
+        by: ClaimHolder,
+        /// Point at which it may stop.
+        when: SafePoint,
+    },
+    /// Looks up whether the engine or the log has the operation: [`Outcome::Durable`].
+    FindOperation(OperationId),
+}
+
+/// Effects of an input, in order, followed by a call.
+#[derive(Debug)]
+pub struct Decision {
+    /// Effects whose results arrive as later inputs, if they have any.
+    pub effects: Vec<Effect>,
+    /// Call to make after the effects. Its outcome is the next input: [`Input::Outcome`].
+    pub call: Option<Call>,
+}
+
+/// Outcome of a [`Call`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The handover was stopped.
+    HandoverStopped {
+        /// True if the engine has the operation.
+        is_begun: bool,
+    },
+    /// The finalizers were removed, or the write failed.
+    Released {
+        /// True if the finalizers were removed.
+        is_released: bool,
+    },
+    /// The deletions were confirmed, or the operation doesn't accept a confirmation now.
+    Confirmed {
+        /// True if the operation accepted the confirmation.
+        is_accepted: bool,
+    },
+    /// The application was stored, or need not be.
+    Stored {
+        /// False if the stored state is outdated.
+        is_stored: bool,
+    },
+    /// The operation was stopped, or the reason why it can't be.
+    Superseded(Result<(), String>),
+    /// The operation was looked up.
+    Durable {
+        /// True if a crash can't lose the operation.
+        is_durable: bool,
+    },
+}
+
+/// Continuation of a step after a call.
+enum Pending {
+    Handover {
+        operation: Option<OperationId>,
+        rejection: String,
+    },
+    Release,
+    Confirmation {
+        operation: OperationId,
+        retry_count: i64,
+    },
+    Store {
+        is_held: bool,
+        superseding: SupersedeDecision,
+    },
+    /// The application is skipped, so only its status is stored.
+    StoreSkipped,
+    Supersede {
+        operation: OperationId,
+        start: StartConditions,
+    },
+    Durability {
+        operation: OperationId,
+    },
+}
+
+/// Conditions for starting the operation at the end of a step.
+#[derive(Clone, Copy)]
+struct StartConditions {
+    /// True if the operation has to wait.
+    is_held: bool,
+    /// True if the current state is stored, or may be stored later.
+    is_stored: bool,
+}
+
+/// State machine of an application's controller.
+pub struct ApplicationMachine {
+    key: AppKey,
+    settings: Settings,
+    application: SharedApplication,
+    /// Reason why the specification is invalid.
+    problem: Option<String>,
+    phase: Phase,
+    last_preparation: PreparationId,
+    /// Commits that the operation's revisions resolved to when it was prepared. It has been waiting for
+    /// dependencies since.
+    prepared_revisions: Option<Vec<String>>,
+    comparison: ComparisonState,
+    writes: WriteSchedule,
+    deployments: Deployments,
+    children: ChildOperations,
+    supersede: SupersedeState,
+    approval: ApprovalState,
+    /// Dependencies that were registered last, if any were.
+    dependencies: Option<BTreeSet<AppKey>>,
+    /// The awaited dependency, if it was already refreshed, and its commits at that time.
+    refreshed_dependency: Option<(AppKey, Vec<String>)>,
+    /// True while the deletion waits for other applications. The application is still compared in the
+    /// meantime.
+    is_deletion_blocked: bool,
+    /// Operation whose deletions an annotation confirmed, and its retry count at that time.
+    confirmed_operation: Option<(OperationId, i64)>,
+    /// Deletion that was withdrawn but continues because it had already started.
+    withdrawn_deletion: Option<OperationId>,
+    pending: Option<Pending>,
+    effects: Vec<Effect>,
+    call: Option<Call>,
+}
+
+impl ApplicationMachine {
+    /// Creates the machine of an application as it was read from the store. `is_own_state` is true if this
+    /// process wrote it, and no client can have edited it since.
+    pub fn new(
+        mut application: Application,
+        problem: Option<String>,
+        settings: Settings,
+        is_own_state: bool,
+    ) -> Self {
+        remove_write_condition(&mut application);
+        let stored = application.operation.as_ref().and_then(request::engine_id).filter(|_| !is_own_state);
+        Self {
+            key: AppKey::of(&application),
+            settings,
+            application: application.into(),
+            problem,
+            phase: Phase::Idle,
+            last_preparation: PreparationId::default(),
+            prepared_revisions: None,
+            comparison: ComparisonState::starting(),
+            writes: WriteSchedule::new(stored),
+            deployments: Deployments::default(),
+            children: ChildOperations::default(),
+            supersede: SupersedeState::default(),
+            approval: ApprovalState::default(),
+            dependencies: None,
+            refreshed_dependency: None,
+            is_deletion_blocked: false,
+            confirmed_operation: None,
+            withdrawn_deletion: None,
+            pending: None,
+            effects: Vec::new(),
+            call: None,
+        }
+    }
+
+    /// Returns the key of the application.
+    pub fn key(&self) -> &AppKey {
+        &self.key
+    }
+
+    /// Returns the application in its current state.
+    pub fn application(&self) -> &SharedApplication {
+        &self.application
+    }
+
+    /// Returns the deployments that led to the current state.
+    pub fn deployments(&self) -> &Deployments {
+        &self.deployments
+    }
+
+    /// Returns the handover of the operation.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Returns the ID of the current operation, once it has one.
+    pub fn operation_id(&self) -> Option<OperationId> {
+        self.application.operation.as_ref().and_then(request::engine_id)
+    }
+
+    /// Returns true if the operation has started or is being prepared.
+    pub fn has_running_operation(&self) -> bool {
+        self.phase == Phase::Preparing || self.operation_id().is_some()
+    }
+
+    /// Returns the effects of the calls since the last [`Self::decide`].
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Applies an input and decides on all work that is due.
+    pub fn decide(&mut self, input: Input, world: &dyn World, now: Timestamp) -> Decision {
+        match input {
+            Input::Outcome(outcome) => self.resume(outcome, world, now),
+            input => {
+                self.apply(input, world, now);
+                self.step(world, now);
+            }
+        }
+        Decision { effects: self.take_effects(), call: self.call.take() }
+    }
+
+    /// Applies an input without doing the work that it makes due.
+    pub fn apply(&mut self, input: Input, world: &dyn World, now: Timestamp) {
+        match input {
+            Input::Step | Input::Outcome(_) => {}
+            Input::Changed(changed) => self.handle_resource_change(*changed, world, now),
+            Input::Compare(level) => self.request_comparison(level),
+            Input::Refresh { level, request } => self.refresh(level, request),
+            Input::ObjectChanged => self.handle_object_change(world, now),
+            Input::Compared(finished) => self.finish_comparison(*finished, world, now),
+            Input::Prepared { preparation, result } => {
+                self.handle_preparation(preparation, result, world, now);
+            }
+            Input::Waiting { operation, reason } => self.set_wait_reason(operation, reason, now),
+            Input::Progress { operation, progress } => {
+                self.handle_progress(operation, *progress, world, now);
+            }
+            Input::PlanStale => self.mark_plan_stale(),
+            Input::PlanChecked { request, check } => self.handle_plan_check(&request, check, now),
+            Input::RevisionsCompared { operation, deployed, result } => {
+                self.handle_compared_revisions(operation, deployed, result);
+            }
+            Input::Wake => self.compare_if_due(world, now),
+        }
+    }
+
+    fn resume(&mut self, outcome: Outcome, world: &dyn World, now: Timestamp) {
+        match (self.pending.take(), outcome) {
+            (Some(Pending::Handover { operation, rejection }), Outcome::HandoverStopped { is_begun }) => {
+                self.finish_withdrawal(operation, rejection, is_begun, now);
+                self.continue_deletion(world, now);
+            }
+            (Some(Pending::Release), Outcome::Released { is_released }) => {
+                self.finish_release(is_released, now);
+                self.confirm(world, now);
+            }
+            (Some(Pending::Confirmation { operation, retry_count }), Outcome::Confirmed { is_accepted }) => {
+                if is_accepted {
+                    self.confirmed_operation = Some((operation, retry_count));
+                }
+                self.decide_next(world, now);
+            }
+            (Some(Pending::StoreSkipped), Outcome::Stored { is_stored }) => {
+                if is_stored {
+                    self.report_children();
+                }
+                self.answer_refreshes();
+            }
+            (Some(Pending::Store { is_held, superseding }), Outcome::Stored { is_stored }) => {
+                let start = StartConditions { is_held, is_stored };
+                if is_stored {
+                    self.report_children();
+                    self.supersede_operation(superseding, start, now);
+                } else {
+                    self.start(start, now);
+                }
+            }
+            (Some(Pending::Supersede { operation, start }), Outcome::Superseded(result)) => {
+                self.finish_superseding(operation, result);
+                self.start(start, now);
+            }
+            (Some(Pending::Durability { operation }), Outcome::Durable { is_durable }) => {
+                self.writes.durable_operation = is_durable.then_some(operation);
+                if is_durable {
+                    self.run_operation();
+                }
+                self.finish_step(now);
+            }
+            // Only a step that is waiting for this outcome can use it.
+            (pending, _) => self.pending = pending,
+        }
+    }
+
+    fn call(&mut self, call: Call, pending: Pending) {
+        (self.call, self.pending) = (Some(call), Some(pending));
+    }
+
+    fn wake(&mut self, at: Timestamp) {
+        self.effects.push(Effect::Wake(at));
+    }
+
+    fn step(&mut self, world: &dyn World, now: Timestamp) {
+        if refresh::is_skipped(&self.application) && !self.has_running_operation() {
+            // While reconciliation is skipped, an operation that a client wrote to the resource must not
+            // start.
+            self.schedule_child(world, now);
+            return self.call(Call::Store, Pending::StoreSkipped);
+        }
+        self.update_conditions(world, now);
+        self.update_overwrite_condition(now);
+        self.progress_deletion(world, now);
+    }
+
+    /// Decides on comparisons and operations, and stores the result.
+    fn decide_next(&mut self, world: &dyn World, now: Timestamp) {
+        self.schedule_child(world, now);
+        self.compare_changed_health(now);
+        self.compare_newer_revisions();
+        if !self.application.is_deleting() {
+            // Otherwise, frequent refresh requests would postpone the sync decision forever.
+            if self.comparison.undecided > 1 {
+                self.start_automated_sync(world, now);
+            }
+            self.start_comparison(world, now);
+            self.start_automated_sync(world, now);
+        }
+        let superseding = self.decide_supersede(world, now);
+        let is_held = self.should_operation_wait(world, now);
+        self.compare_blocked_deletion(is_held, world, now);
+        if !is_held {
+            self.reset_operation_status(now);
+        }
+        self.check_plan(now);
+        self.call(Call::Store, Pending::Store { is_held, superseding });
+    }
+
+    /// Starts the operation if it doesn't wait and a crash can't lose it.
+    fn start(&mut self, start: StartConditions, now: Timestamp) {
+        let StartConditions { is_held, is_stored } = start;
+        if !is_held {
+            match self.operation_id() {
+                _ if is_stored => self.run_operation(),
+                Some(operation) if self.writes.durable_operation != Some(operation) => {
+                    let pending = Pending::Durability { operation };
+                    return self.call(Call::FindOperation(operation), pending);
+                }
+                Some(_) => self.run_operation(),
+                None => {}
+            }
+        }
+        self.finish_step(now);
+    }
+
+    fn finish_step(&mut self, now: Timestamp) {
+        if let Some(at) = refresh::due_at(&self.application, now, self.settings.refresh_interval) {
+            self.wake(at);
+        }
+        self.answer_refreshes();
+    }
+
+    fn handle_resource_change(&mut self, changed: ChangedResource, world: &dyn World, now: Timestamp) {
+        let ChangedResource { application, problem } = changed;
+        self.problem = problem;
+        // New credentials may make a source readable.
+        let is_same = self.application.sources() == application.sources();
+        self.request_comparison(if is_same { RefreshLevel::Latest } else { RefreshLevel::Forced });
+        let leaves = project_name(&self.application) != project_name(&application);
+        (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
+        if leaves {
+            // Publish first, because the check reads which applications remain in the project.
+            self.effects.extend([Effect::Publish, Effect::ReleaseProjects]);
+        }
+        self.application.rest = application.rest;
+        if let Some(request) = application.operation {
+            self.handle_written_operation(request, world, now);
+        }
+    }
+
+    fn start_automated_sync(&mut self, world: &dyn World, now: Timestamp) {
+        if self.comparison.is_running || self.problem.is_some() || refresh::is_skipped(&self.application) {
+            return;
+        }
+        // The last observed state may be outdated. Decide once the cluster has responded.
+        if world.unknown_cluster_reason(&self.application).is_some() {
+            return;
+        }
+        self.comparison.undecided = 0;
+        // An approved plan runs unchanged, even if there are newer commits.
+        if self.phase != Phase::Preparing && !self.is_approved(world) {
+            automated_sync::update_waiting_operation(&mut self.application, now);
+        }
+        let windows = world.sync_windows(&self.application);
+        match automated_sync::apply_comparison(&mut self.application, &windows, now) {
+            AutomatedStep::Nothing => {}
+            AutomatedStep::Start(request) => self.application.operation = Some(*request),
+            AutomatedStep::Wait(until) => self.wake(until),
+        }
+    }
+}
