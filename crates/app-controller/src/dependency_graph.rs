@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_application::AppKey;
-use tidegate_application::dependencies::ApplicationName;
+use tidegate_application::dependencies::affects;
 use tidegate_model::argo::Application;
 
 use super::application_cache::ApplicationCache;
@@ -77,12 +77,10 @@ impl DependencyGraph {
         key: &AppKey,
         cache: &ApplicationCache,
     ) -> Option<Vec<(AppKey, Arc<Application>)>> {
-        let own = ApplicationName::from(key.clone());
         // A dependent outside the control plane's namespace blocks only Applications in its own namespace.
         let needed = self.state().all_dependencies(key);
         let heard = self.dependents(key)?.into_iter();
-        let heard = heard
-            .filter(|other| ApplicationName::from(other.clone()).affects(&own) && !needed.contains(other));
+        let heard = heard.filter(|other| affects(other, key) && !needed.contains(other));
         Some(heard.filter_map(|other| cache.get(&other).map(|found| (other, found))).collect())
     }
 

@@ -239,8 +239,7 @@ impl SupervisorState {
     /// its dependents.
     fn record_dependencies(&self) {
         for (key, application) in self.shared.application_cache.all() {
-            let dependencies =
-                dependencies::dependencies_of(&application).into_iter().map(AppKey::from).collect();
+            let dependencies = dependencies::dependencies_of(&application);
             self.shared.dependencies.set_dependencies(&key, dependencies);
         }
         self.shared.dependencies.mark_complete();

@@ -4,13 +4,11 @@
 //! Synced and Healthy at their current spec, and an application isn't deleted while another depends on it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use tidegate_model::HealthStatus;
-use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode, display_name};
+use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode};
 
 use crate::AppKey;
-use crate::control_namespace;
 use crate::refresh;
 use crate::sources::{Sources, revisions_of_fields};
 
@@ -19,72 +17,34 @@ pub const DEPENDS_ON: &str = "tidegate.dev/depends-on";
 /// Maximum number of applications to search for a cycle, and of dependencies per application.
 const DEPENDENCIES_MAX: usize = 10_000;
 
-/// Identity of an application.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ApplicationName {
-    /// Namespace of the application.
-    pub namespace: String,
-    /// Name of the application.
-    pub name: String,
-}
-
-impl ApplicationName {
-    /// Returns the identity of an application.
-    pub fn from_application(application: &Application) -> Self {
-        let metadata = &application.metadata;
-        Self { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }
-    }
-
-    /// Returns true if this application's dependency on `other` may delay the deletion of `other`, and may
-    /// reveal the messages of `other` in addition to its status. An application only affects its own
-    /// namespace, unless it is in the control plane's. Otherwise, permission to write Applications in one
-    /// namespace would give access to others.
-    pub fn affects(&self, other: &Self) -> bool {
-        self.namespace == other.namespace || self.namespace == control_namespace()
-    }
-}
-
-impl From<AppKey> for ApplicationName {
-    fn from(AppKey { namespace, name }: AppKey) -> Self {
-        Self { namespace, name }
-    }
-}
-
-impl From<ApplicationName> for AppKey {
-    fn from(ApplicationName { namespace, name }: ApplicationName) -> Self {
-        Self { namespace, name }
-    }
-}
-
-impl fmt::Display for ApplicationName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&display_name(&self.namespace, &self.name))
-    }
+/// Returns true if an application's dependency on `other` may delay the deletion of `other`, and may reveal
+/// the messages of `other` in addition to its status. An application only affects its own namespace, unless
+/// it is in the control plane's. Otherwise, permission to write Applications in one namespace would give
+/// access to others.
+pub fn affects(application: &AppKey, other: &AppKey) -> bool {
+    application.namespace == other.namespace || application.is_in_control_plane()
 }
 
 /// Returns the dependencies of an application.
-pub fn dependencies_of(application: &Application) -> BTreeSet<ApplicationName> {
-    let own = ApplicationName::from_application(application);
+pub fn dependencies_of(application: &Application) -> BTreeSet<AppKey> {
+    let own = AppKey::of(application);
     let given = application.annotation(DEPENDS_ON).unwrap_or_default();
     let text = given.split(',').map(str::trim).filter(|word| !word.is_empty());
     let names = text.map(|word| match word.split_once('/') {
         Some((namespace, name)) => {
-            ApplicationName { namespace: namespace.trim().to_owned(), name: name.trim().to_owned() }
+            AppKey { namespace: namespace.trim().to_owned(), name: name.trim().to_owned() }
         }
-        None => ApplicationName { namespace: own.namespace.clone(), name: word.to_owned() },
+        None => AppKey { namespace: own.namespace.clone(), name: word.to_owned() },
     });
     names.take(DEPENDENCIES_MAX).collect()
 }
 
 /// Returns a dependency cycle that starts and ends at an application, if there is one. `depend` returns the
 /// dependencies of an application.
-pub fn find_cycle(
-    start: &ApplicationName,
-    depend: impl Fn(&ApplicationName) -> BTreeSet<ApplicationName>,
-) -> Option<Vec<ApplicationName>> {
+pub fn find_cycle(start: &AppKey, depend: impl Fn(&AppKey) -> BTreeSet<AppKey>) -> Option<Vec<AppKey>> {
     // Depth-first search without recursion, because a chain of dependencies may be long.
     let mut seen = BTreeSet::new();
-    let mut path: Vec<(ApplicationName, Vec<ApplicationName>)> =
+    let mut path: Vec<(AppKey, Vec<AppKey>)> =
         vec![(start.clone(), depend(start).into_iter().rev().collect())];
     while let Some((_, left)) = path.last_mut() {
         let Some(next) = left.pop() else {
@@ -92,7 +52,7 @@ pub fn find_cycle(
             continue;
         };
         if next == *start {
-            let mut cycle: Vec<ApplicationName> = path.into_iter().map(|(name, _)| name).collect();
+            let mut cycle: Vec<AppKey> = path.into_iter().map(|(name, _)| name).collect();
             cycle.push(next);
             return Some(cycle);
         }
@@ -105,8 +65,8 @@ pub fn find_cycle(
 }
 
 /// Formats a cycle as `a → b → a`.
-pub fn format_cycle(cycle: &[ApplicationName]) -> String {
-    cycle.iter().map(ApplicationName::to_string).collect::<Vec<_>>().join(" → ")
+pub fn format_cycle(cycle: &[AppKey]) -> String {
+    cycle.iter().map(AppKey::to_string).collect::<Vec<_>>().join(" → ")
 }
 
 /// Returns the revisions that an application is about to deploy, and that its dependencies must have deployed
@@ -141,7 +101,7 @@ pub fn dependency_delay(
 ) -> Option<String> {
     let Some(dependency) = dependency else { return Some("it does not exist".to_owned()) };
     let status = &dependency.status;
-    let tells = ApplicationName::from_application(of).affects(&ApplicationName::from_application(dependency));
+    let tells = affects(&AppKey::of(of), &AppKey::of(dependency));
     if dependency.is_deleting() {
         return Some("it is being deleted".to_owned());
     }
@@ -200,11 +160,6 @@ mod tests {
 
     use super::*;
 
-    fn parse_name(text: &str) -> ApplicationName {
-        let (namespace, name) = text.split_once('/').unwrap_or((control_namespace(), text));
-        ApplicationName { namespace: namespace.to_owned(), name: name.to_owned() }
-    }
-
     fn application(name: &str, depends_on: &str) -> Application {
         let mut application = Application::default();
         application.metadata.name = name.to_owned();
@@ -216,7 +171,7 @@ mod tests {
     fn dependency_names_are_parsed() {
         let mut application = application("web", " database, ops/queue ,, ops / cache");
         let names = |application: &Application| {
-            dependencies_of(application).iter().map(ApplicationName::to_string).collect::<Vec<_>>()
+            dependencies_of(application).iter().map(AppKey::to_string).collect::<Vec<_>>()
         };
         assert_eq!(names(&application), ["database", "ops/cache", "ops/queue"]);
         application.metadata.namespace = "team".to_owned();
@@ -227,16 +182,16 @@ mod tests {
     #[test]
     fn cycles_are_found_and_named() {
         let graph = |edges: &'static [(&str, &str)]| {
-            move |of: &ApplicationName| -> BTreeSet<ApplicationName> {
+            move |of: &AppKey| -> BTreeSet<AppKey> {
                 edges
                     .iter()
-                    .filter(|(from, _)| parse_name(from) == *of)
-                    .map(|(_, to)| parse_name(to))
+                    .filter(|(from, _)| AppKey::parse(from) == *of)
+                    .map(|(_, to)| AppKey::parse(to))
                     .collect()
             }
         };
         let found = |start: &str, edges| {
-            find_cycle(&parse_name(start), graph(edges)).map(|cycle| format_cycle(&cycle))
+            find_cycle(&AppKey::parse(start), graph(edges)).map(|cycle| format_cycle(&cycle))
         };
         assert_eq!(found("a", &[("a", "a")]).as_deref(), Some("a → a"));
         let three = &[("a", "b"), ("b", "c"), ("c", "a"), ("x", "a")];
@@ -251,11 +206,11 @@ mod tests {
         let detour = &[("a", "b"), ("b", "d"), ("a", "c"), ("c", "ops/e"), ("ops/e", "a")];
         assert_eq!(found("a", detour).as_deref(), Some("a → c → ops/e → a"));
         // A very long chain must not overflow the stack.
-        let chain = |of: &ApplicationName| {
+        let chain = |of: &AppKey| {
             let next = of.name.parse::<u32>().unwrap() + 1;
-            BTreeSet::from([parse_name(&next.to_string())])
+            BTreeSet::from([AppKey::parse(&next.to_string())])
         };
-        assert_eq!(find_cycle(&parse_name("0"), chain), None);
+        assert_eq!(find_cycle(&AppKey::parse("0"), chain), None);
     }
 
     fn ready_application(revision: &str) -> Application {
@@ -360,7 +315,7 @@ mod tests {
             ("team/web", "argocd/database", false),
             ("team/web", "ops/database", false),
         ] {
-            assert_eq!(parse_name(one).affects(&parse_name(other)), expected, "{one} {other}");
+            assert_eq!(affects(&AppKey::parse(one), &AppKey::parse(other)), expected, "{one} {other}");
         }
         let mut web = application("web", "argocd/database");
         let mut database = ready_application("a");

@@ -1,13 +1,11 @@
 //! Reasons why a requested operation must wait. A sync waits for dependencies. A deletion waits for
 //! dependents and for its turn in the ApplicationSet's deletion order.
 
-use std::collections::BTreeSet;
-
 use tidegate_model::Timestamp;
 
 use super::{ApplicationMachine, Effect, Phase, World};
 use crate::AppKey;
-use crate::dependencies::{self, ApplicationName, dependency_delay, format_cycle};
+use crate::dependencies::{self, dependency_delay, format_cycle};
 use crate::operation;
 
 /// Condition type for dependency cycles, which is specific to Tidegate.
@@ -20,7 +18,6 @@ impl ApplicationMachine {
     /// Sets a condition if there is a dependency cycle.
     pub(super) fn should_operation_wait(&mut self, world: &dyn World, now: Timestamp) -> bool {
         let dependencies = dependencies::dependencies_of(&self.application);
-        let dependencies: BTreeSet<_> = dependencies.into_iter().map(AppKey::from).collect();
         if self.dependencies.as_ref() != Some(&dependencies) {
             self.dependencies = Some(dependencies.clone());
             self.effects.push(Effect::RegisterDependencies(dependencies));
@@ -82,16 +79,14 @@ impl ApplicationMachine {
 
     /// Returns the dependency cycle that the application is part of, if any.
     pub(super) fn dependency_cycle(&self, world: &dyn World) -> Option<String> {
-        let depend = |one: &ApplicationName| match AppKey::from(one.clone()) {
-            own if own == self.key => dependencies::dependencies_of(&self.application),
-            other => world
-                .application(&other)
-                .map(|found| dependencies::dependencies_of(&found))
-                .unwrap_or_default(),
+        let depend = |one: &AppKey| match *one == self.key {
+            true => dependencies::dependencies_of(&self.application),
+            false => {
+                world.application(one).map(|found| dependencies::dependencies_of(&found)).unwrap_or_default()
+            }
         };
         dependencies::dependencies_of(&self.application).first()?;
-        dependencies::find_cycle(&ApplicationName::from(self.key.clone()), depend)
-            .map(|cycle| format_cycle(&cycle))
+        dependencies::find_cycle(&self.key, depend).map(|cycle| format_cycle(&cycle))
     }
 
     /// Lists the dependencies that aren't ready, with reasons.
@@ -113,11 +108,11 @@ impl ApplicationMachine {
         revisions: &[String],
     ) -> impl Iterator<Item = (AppKey, String)> {
         let dependencies = dependencies::dependencies_of(&self.application).into_iter();
-        dependencies.filter_map(|name| {
-            let key = AppKey::from(name.clone());
+        dependencies.filter_map(|key| {
             let found = world.application(&key);
             let reason = dependency_delay(found.as_deref(), &self.application, revisions)?;
-            Some((key, format!("{name}: {reason}")))
+            let text = format!("{key}: {reason}");
+            Some((key, text))
         })
     }
 
