@@ -11,7 +11,9 @@ use tidegate_executor::effects::{self, NO_OPERATION, ObjectDifference, PlanError
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock, Targets};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{ClaimConflictPolicy, Digest, OperationId, Severity, SyncRequest, Warning};
+use tidegate_model::{
+    ClaimConflictPolicy, Digest, OperationId, PlanApproval, Severity, SyncRequest, Warning,
+};
 use tidegate_oplog::LogError;
 use tidegate_state::error::ServiceError;
 use tidegate_state::stored_plans::{StoredPlanMetadata, StoredPlans};
@@ -299,6 +301,14 @@ pub async fn with_plans<T: Send + 'static>(
     match tokio::task::spawn_blocking(move || work(&plans)).await {
         Ok(done) => done,
         Err(_) => Err(LogError::Poisoned.into()),
+    }
+}
+
+/// Withdraws an obsolete plan, so that a later request for the same operation doesn't reuse it. Later errors
+/// name `by`, the user who withdrew it.
+pub async fn withdraw_plan(shared: &SharedState, plan: Digest, by: Option<PlanApproval>) {
+    if let Err(error) = with_plans(shared, move |plans| plans.withdraw(plan, by)).await {
+        tracing::warn!(%plan, %error, "failed to withdraw an obsolete plan");
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate_application::AppKey;
 use tidegate_application::approval::ApprovalPolicy;
 use tidegate_application::operation;
+use tidegate_application::project::project_name;
 use tidegate_application::push_events::WebhookChanges;
 use tidegate_application::sources::Sources;
 use tidegate_application::sync_windows::SyncWindows;
@@ -33,7 +34,6 @@ use super::projects::Projects;
 use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
 use super::watches::WatchRegistry;
-use tidegate_application::project::project_name;
 
 /// Applications whose published state hasn't been persisted yet.
 #[derive(Default)]

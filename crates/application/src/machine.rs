@@ -49,14 +49,13 @@ pub use self::approval::{PendingPlan, PlanCheck, PlanFailure, PlanReference};
 pub use self::child_operations::{ChildReport, ChildWithdrawal};
 pub use self::comparison::{ComparisonStart, FinishedComparison, OperationRelation, RefreshId};
 pub use self::operation::OperationBackup;
-pub use self::restoration::LoggedHistory;
 pub use self::write_schedule::{
     CONFLICT_OVERWRITES, OVERWRITTEN_CONDITION, WriteChange, WriteDecision, remove_write_condition,
 };
 
 use self::approval::ApprovalState;
 use self::child_operations::ChildOperations;
-use self::comparison::ComparisonState;
+use self::comparison::{ChangeReason, ComparisonState};
 use self::superseding::SupersedeState;
 use self::write_schedule::WriteSchedule;
 
@@ -497,13 +496,13 @@ impl ApplicationMachine {
     }
 
     /// Applies an input without doing the work that it makes due.
-    pub fn apply(&mut self, input: Input, world: &dyn World, now: Timestamp) {
+    fn apply(&mut self, input: Input, world: &dyn World, now: Timestamp) {
         match input {
             Input::Step | Input::Outcome(_) => {}
             Input::Changed(changed) => self.handle_resource_change(*changed, world, now),
             Input::Compare(level) => self.request_comparison(level),
             Input::Refresh { level, request } => self.refresh(level, request),
-            Input::ObjectChanged => self.handle_object_change(world, now),
+            Input::ObjectChanged => self.schedule_comparison(ChangeReason::ObjectChange, world, now),
             Input::Compared(finished) => self.finish_comparison(*finished, world, now),
             Input::Prepared { preparation, result } => {
                 self.handle_preparation(preparation, result, world, now);
@@ -614,16 +613,16 @@ impl ApplicationMachine {
     /// Starts the operation if it doesn't wait and a crash can't lose it.
     fn start(&mut self, start: StartConditions, now: Timestamp) {
         let StartConditions { is_held, is_stored } = start;
-        if !is_held {
-            match self.operation_id() {
-                _ if is_stored => self.run_operation(),
-                Some(operation) if self.writes.durable_operation != Some(operation) => {
-                    let pending = Pending::Durability { operation };
-                    return self.call(Call::FindOperation(operation), pending);
-                }
-                Some(_) => self.run_operation(),
-                None => {}
+        let operation = self.operation_id();
+        let is_durable = is_stored || operation.is_some() && operation == self.writes.durable_operation;
+        match operation {
+            _ if is_held => {}
+            _ if is_durable => self.run_operation(),
+            Some(operation) => {
+                let pending = Pending::Durability { operation };
+                return self.call(Call::FindOperation(operation), pending);
             }
+            None => {}
         }
         self.finish_step(now);
     }

@@ -15,7 +15,7 @@ use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::{Application, ConditionType};
-use tidegate_model::{Digest, OperationId, Requester};
+use tidegate_model::{OperationId, Requester};
 use tokio::time::Instant;
 
 use super::ActorState;
@@ -24,9 +24,10 @@ use crate::comparison_cache::ComparisonCache;
 use crate::comparison_result::ComparisonResult;
 use crate::messages::{AppMessage, SupervisorMessage};
 use crate::operation_history;
-use crate::plan_approval::{self, with_plans};
+use crate::plan_approval;
 use crate::rendering::have_same_manifests;
 use crate::run_operation;
+use crate::shared_state::SharedState;
 use crate::write_refusal_event;
 
 /// Name to record if the user who confirmed the deletions is unknown.
@@ -73,12 +74,7 @@ impl ActorState {
                 }
                 Effect::WithdrawPlan { plan } => {
                     let shared = Arc::clone(&self.shared);
-                    self.tasks.spawn(async move {
-                        if let Err(error) = with_plans(&shared, move |plans| plans.withdraw(plan, None)).await
-                        {
-                            tracing::warn!(%plan, %error, "failed to withdraw an obsolete plan");
-                        }
-                    });
+                    self.tasks.spawn(async move { plan_approval::withdraw_plan(&shared, plan, None).await });
                 }
                 Effect::AnnounceRefusal { reason } => {
                     let (shared, application) =
@@ -153,7 +149,7 @@ impl ActorState {
     fn task_context(
         &self,
         myself: &ActorRef<AppMessage>,
-    ) -> (Arc<crate::SharedState>, Arc<Application>, ActorRef<AppMessage>) {
+    ) -> (Arc<SharedState>, Arc<Application>, ActorRef<AppMessage>) {
         (Arc::clone(&self.shared), self.machine.application().share(), myself.clone())
     }
 
@@ -246,14 +242,6 @@ impl ActorState {
     fn notify_applications(&self, keys: BTreeSet<AppKey>) {
         if !keys.is_empty() {
             drop(self.supervisor.send_message(SupervisorMessage::RelatedChanged(keys)));
-        }
-    }
-
-    /// Withdraws a plan whose operation was terminated. Later errors name the user who withdrew it.
-    pub(super) async fn withdraw_plan(&self, plan: Digest, by: tidegate_model::PlanApproval) {
-        let withdrawn = with_plans(&self.shared, move |plans| plans.withdraw(plan, Some(by))).await;
-        if let Err(error) = withdrawn {
-            tracing::warn!(%plan, %error, "failed to withdraw an obsolete plan");
         }
     }
 }

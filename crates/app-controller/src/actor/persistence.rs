@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use ractor::ActorRef;
 use tidegate_application::AppKey;
-use tidegate_application::machine::{Effect, WriteChange, WriteDecision, remove_write_condition};
+use tidegate_application::machine::{WriteChange, WriteDecision, remove_write_condition};
 use tidegate_model::argo::Application;
 use tokio::task::JoinHandle;
 
@@ -73,7 +73,7 @@ impl ActorState {
         } else if persisted.is_ok() {
             self.shared.unpersisted.remove(self.machine.key());
         }
-        let effects: Vec<Effect> = self.machine.take_effects();
+        let effects = self.machine.take_effects();
         self.execute(myself, effects);
         persisted
     }
@@ -145,11 +145,10 @@ impl ActorState {
 
     /// Publishes the current state and logs the differences.
     pub(super) fn publish(&mut self) {
-        let deployments = self.machine.deployments().clone();
         let cache = &self.shared.application_cache;
         let (before, published) = cache.get_with_deployments(self.machine.key()).unzip();
         let is_same = before.as_ref().is_some_and(|before| self.machine.is_published(before));
-        if is_same && published.as_deref() == Some(&deployments) {
+        if is_same && published.as_deref() == Some(self.machine.deployments()) {
             return;
         }
         let shown = self.machine.published_state();
@@ -157,6 +156,7 @@ impl ActorState {
             let before = before.as_ref().or(self.machine.persisted());
             status_log::log_changes(self.key(), before.map(Arc::as_ref), &shown);
         }
+        let deployments = self.machine.deployments().clone();
         self.shared.application_cache.publish(self.machine.key(), shown, deployments);
         if !is_same {
             self.notify_related();

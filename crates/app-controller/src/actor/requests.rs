@@ -15,7 +15,7 @@ use tidegate_stores::applications::ExternalTermination;
 use super::ActorState;
 use crate::DeletionOptions;
 use crate::messages::{AppMessage, ChildOperation, Reply};
-use crate::plan_approval::with_plans;
+use crate::plan_approval::{with_plans, withdraw_plan};
 use crate::shared_state::SharedState;
 use crate::{operation_history, run_operation};
 
@@ -63,7 +63,7 @@ impl ActorState {
         {
             let Requester { name, reason } = Requester::parse(by);
             let by = PlanApproval { by: name.to_owned(), reason: reason.to_owned(), at: now };
-            self.withdraw_plan(hash, by).await;
+            withdraw_plan(&self.shared, hash, Some(by)).await;
         }
         Ok(())
     }

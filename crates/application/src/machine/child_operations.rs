@@ -354,11 +354,7 @@ impl ApplicationMachine {
     /// Withdraws an operation whose handover was stopped, or continues it if the engine has it.
     pub fn finish_child_withdrawal(&mut self, operation: OperationId, is_begun: bool, now: Timestamp) {
         self.phase = Phase::Idle;
-        if is_begun {
-            self.record_child_begin(operation);
-        } else {
-            rollout_operation::withdraw_operation(&mut self.application, operation, now);
-        }
+        self.restore_child(operation, is_begun, now);
     }
 
     /// Restores the child operation that this application's previous actor accepted. Withdraws it if the

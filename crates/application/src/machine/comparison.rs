@@ -78,7 +78,7 @@ struct PendingChange {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ChangeReason {
+pub(super) enum ChangeReason {
     /// An object has changed. A comparison in progress may already have seen it.
     ObjectChange,
     /// The last comparison was incomplete, so another is needed even if nothing changes.
@@ -169,12 +169,8 @@ impl ApplicationMachine {
         }
     }
 
-    /// Schedules a single comparison for all object changes that occur before it starts.
-    pub(super) fn handle_object_change(&mut self, world: &dyn World, now: Timestamp) {
-        self.schedule_comparison(ChangeReason::ObjectChange, world, now);
-    }
-
-    fn schedule_comparison(&mut self, reason: ChangeReason, world: &dyn World, now: Timestamp) {
+    /// Schedules a single comparison for all changes that occur before it starts.
+    pub(super) fn schedule_comparison(&mut self, reason: ChangeReason, world: &dyn World, now: Timestamp) {
         let change = self.comparison.pending_change.get_or_insert(PendingChange { since: now, reason });
         change.reason = change.reason.max(reason);
         self.compare_if_due(world, now);

@@ -9,15 +9,6 @@ use crate::operation;
 use crate::rollout_operation::{self, Deployment};
 use crate::supersede::is_sync_request;
 
-/// Operations of an application in the log.
-#[derive(Default)]
-pub struct LoggedHistory {
-    /// Operations that the status lacks.
-    pub unknown: Vec<LoggedOperation>,
-    /// All operations.
-    pub summaries: Vec<LogSummary>,
-}
-
 /// Operation to stop because its phase in the status is `Terminating`. `None` if it has no ID because it
 /// hasn't started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
