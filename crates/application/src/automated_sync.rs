@@ -119,7 +119,7 @@ pub fn apply_comparison(
     held.map_or(next, |held| AutomatedStep::Wait(held.next_check))
 }
 
-/// Describes the self-heal delay after repeated attempts. Returns `None` if there is no delay.
+/// Describes the self-heal delay after repeated attempts, or returns `None` for an immediate attempt.
 fn describe_heal_delay(application: &Application, next: &AutomatedStep) -> Option<String> {
     let AutomatedStep::Wait(due) = next else { return None };
     let healed = consecutive_heals(last_attempt(application)?.as_ref());

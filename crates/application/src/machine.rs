@@ -81,7 +81,7 @@ pub struct PreparationId(u64);
 /// Handover of the requested operation to the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// There is no operation, or it is waiting.
+    /// No operation, or an operation that is waiting.
     #[default]
     Idle,
     /// The revisions are being resolved, and the operation gets an ID.

@@ -140,8 +140,8 @@ impl RestrictedCluster {
             None if refusal.kind != ErrorKind::Forbidden => Err(refusal),
             None => {
                 let text = format!(
-                    "{}; the cluster does not currently serve kind {}, so there is no way to tell whether it \
-                     is namespaced",
+                    "{}; the cluster does not currently serve kind {}, so Tidegate cannot determine whether the \
+                     kind is namespaced",
                     refusal.message, kind.kind
                 );
                 Err(ClusterError::new(ErrorKind::UnknownKind, text))

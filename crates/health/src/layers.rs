@@ -132,8 +132,8 @@ fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth
 /// - For all other kinds: the generation if the status has it, or identity if the object has only ever had
 ///   one spec (generation 1). Otherwise there is no evidence, so operations just wait for some time.
 ///
-/// The evidence shows whether a health result can be *trusted*. Without a health rule, there is no result to
-/// trust: the value is meaningless, and gates must not wait for it.
+/// The evidence shows whether a health result can be *trusted*. For kinds without a health rule,
+/// the value is meaningless, and gates must not wait for it.
 pub fn evidence(object: &Object) -> Evidence {
     evidence_for_condition(object, None)
 }

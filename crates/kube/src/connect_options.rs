@@ -55,7 +55,7 @@ impl Default for ConnectOptions {
 /// Error in the connection settings, before any call to the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is no kubeconfig and no service account of a pod.
+    /// Neither a kubeconfig nor a pod's service account was found.
     #[error(
         "no cluster is configured: set KUBECONFIG or --kubeconfig, create ~/.kube/config, or run in a pod \
          ({inside})"

@@ -24,8 +24,8 @@ pub trait Machine: 'static {
     type Input: Send + 'static;
     /// Outstanding command.
     type Command: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Subject of a command. Commands for the same subject run one at a time, even if the command in flight
-    /// is no longer outstanding.
+    /// Subject of a command. Commands for the same subject run one at a time, even if the state
+    /// has since dropped the command in flight.
     type Subject: Clone + Ord + fmt::Debug + Send + 'static;
     /// Key of an observed object. Only the newest observation per key counts.
     type ObservationKey: Ord + fmt::Debug + Send + 'static;

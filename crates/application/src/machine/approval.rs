@@ -64,12 +64,12 @@ pub enum PlanCheck {
     Unplanned(PlanFailure),
 }
 
-/// Reason why there is no plan.
+/// Cause of a missing plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanFailure {
     /// The operation can't start as requested.
     Invalid(String),
-    /// The plan can't be created at the moment.
+    /// The plan can't be created now, but may be created later.
     Unavailable(String),
 }
 
@@ -220,8 +220,8 @@ impl ApplicationMachine {
         Some(plan.revisions.clone())
     }
 
-    /// Starts planning the operation or checking its plan. If there is no operation, withdraws the plan, so
-    /// that a later request for the same operation doesn't reuse it.
+    /// Plans the operation or checks its plan. Without an operation, withdraws the plan so that a later request
+    /// for the same operation doesn't reuse it.
     pub(super) fn check_plan(&mut self, now: Timestamp) {
         if !self.approval.is_needed {
             self.set_condition(approval::APPROVAL_CONDITION, &[], now);

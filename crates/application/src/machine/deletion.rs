@@ -22,7 +22,7 @@ impl ApplicationMachine {
         }
     }
 
-    /// Starts or retries the deletion, or removes the finalizers if there is nothing left to do.
+    /// Starts or retries the deletion, or removes the finalizers once it is complete.
     pub(super) fn progress_deletion(&mut self, world: &dyn World, now: Timestamp) {
         if refresh::is_skipped(&self.application) {
             return self.confirm(world, now);
@@ -42,7 +42,7 @@ impl ApplicationMachine {
         self.continue_deletion(world, now);
     }
 
-    /// Withdraws a deletion that is no longer requested, unless it has started.
+    /// Withdraws a canceled deletion, unless it has started.
     pub(super) fn finish_withdrawal(
         &mut self,
         operation: Option<OperationId>,
@@ -101,7 +101,7 @@ impl ApplicationMachine {
         }
     }
 
-    /// Drops a waiting deletion whose cascade no longer matches the finalizers.
+    /// Drops a waiting deletion if a client has since changed the cascade in the finalizers.
     fn drop_outdated_deletion(&mut self) {
         let cascade = deletion::cascade_from_finalizers(&self.application);
         let is_outdated = |request: &OperationRequest| {

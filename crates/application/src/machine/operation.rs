@@ -119,7 +119,7 @@ impl ApplicationMachine {
     ///
     /// # Errors
     ///
-    /// Returns a message if there is no operation, or it isn't the one that is meant.
+    /// Returns a message if no operation is in progress, or a different one than `meant`.
     pub fn check_termination(&self, meant: Option<OperationId>) -> Result<Option<OperationId>, String> {
         let Some(request) = &self.application.operation else {
             return Err("Unable to terminate operation. No operation is in progress".to_owned());

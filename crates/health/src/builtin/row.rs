@@ -4,8 +4,8 @@
 //! group/Kind,Kind[+group/Kind] [gen|once] | Status test test "words" | Status test | Status
 //! ```
 //!
-//! The first clause with only matching tests determines the status. `None` means that there is no health
-//! status to wait for.
+//! The first clause with only matching tests determines the status. With `None`, operations don't
+//! wait for the object's health.
 //!
 //! | test | matches if |
 //! |---|---|
