@@ -21,34 +21,37 @@ mod child_operations;
 mod comparison;
 mod conditions;
 mod deletion;
+mod inputs_and_effects;
 mod operation;
 mod restoration;
 mod superseding;
 mod wait_reasons;
+mod world;
 mod write_schedule;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{ClaimHolder, Digest, OperationId, SafePoint, Timestamp};
+use tidegate_model::argo::Application;
+use tidegate_model::{OperationId, Timestamp};
 
 use crate::AppKey;
-use crate::approval::ApprovalPolicy;
 use crate::automated_sync::{self, AutomatedStep};
-use crate::operation::{self as request, EngineProgress};
+use crate::operation as request;
 use crate::project::project_name;
 use crate::refresh::{self, RefreshLevel};
 use crate::rollout_operation::Deployment;
 use crate::shared_application::SharedApplication;
 use crate::supersede::SupersedeDecision;
-use crate::sync_windows::SyncWindows;
 
-pub use self::approval::{PendingPlan, PlanCheck, PlanFailure, PlanReference};
-pub use self::child_operations::{ChildReport, ChildWithdrawal};
-pub use self::comparison::{ComparisonStart, FinishedComparison, OperationRelation, RefreshId};
+pub use self::approval::PlanReference;
+pub use self::child_operations::ChildWithdrawal;
+pub use self::inputs_and_effects::{
+    Call, ChangedResource, ChildReport, ComparisonStart, Decision, Effect, FinishedComparison, Input,
+    OperationRelation, Outcome, PendingPlan, PlanCheck, PlanFailure, RefreshId,
+};
 pub use self::operation::OperationBackup;
+pub use self::world::{AdmissionError, World};
 pub use self::write_schedule::{
     CONFLICT_OVERWRITES, OVERWRITTEN_CONDITION, WriteChange, WriteDecision, remove_write_condition,
 };
@@ -90,43 +93,6 @@ pub enum Phase {
     Running(OperationId),
 }
 
-/// Reason why an application can't be managed at its destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdmissionError {
-    /// The specification, the destination or the project forbids it.
-    Invalid(String),
-    /// The cluster is unreachable.
-    Unreachable(String),
-    /// The cluster hasn't been contacted yet.
-    Unchecked(String),
-}
-
-/// State of the service outside of the application. Implementations answer from memory.
-pub trait World {
-    /// Returns the sync windows of an application.
-    fn sync_windows(&self, application: &Application) -> SyncWindows;
-    /// Returns the approval policy of an application.
-    fn approval_policy(&self, application: &Application) -> Result<ApprovalPolicy, String>;
-    /// Checks the specification, the destination and the project.
-    fn check_admission(&self, application: &Application) -> Result<(), AdmissionError>;
-    /// Returns a message if it isn't known yet whether the application's cluster is reachable.
-    fn unknown_cluster_reason(&self, application: &Application) -> Option<String>;
-    /// Returns the unknown fields of the application's project.
-    fn unknown_project_fields(&self, application: &Application) -> Vec<String>;
-    /// Returns the warnings about the application's project.
-    fn project_warnings(&self, application: &Application) -> Vec<String>;
-    /// Returns a message for each kind that can't be watched.
-    fn forbidden_kinds(&self, key: &AppKey) -> Vec<String>;
-    /// Returns true if the application's objects have changed since they were last read.
-    fn has_unread_changes(&self, key: &AppKey) -> bool;
-    /// Returns an application as it was last published.
-    fn application(&self, key: &AppKey) -> Option<Arc<Application>>;
-    /// Returns the reason why the ApplicationSet's deletion order holds back an application's deletion.
-    fn deletion_order_reason(&self, application: &Application) -> Option<String>;
-    /// Returns the dependents that block an application's deletion, or `None` until all are known.
-    fn blocking_dependents(&self, key: &AppKey) -> Option<Vec<(AppKey, Arc<Application>)>>;
-}
-
 /// Settings of the service that affect all applications.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -134,213 +100,6 @@ pub struct Settings {
     pub refresh_interval: Duration,
     /// Namespace of the control plane, if the applications are stored in a cluster.
     pub controller_namespace: Option<String>,
-}
-
-/// Input that may change the state or make work due.
-pub enum Input {
-    /// Work may be due.
-    Step,
-    /// The resource has changed.
-    Changed(Box<ChangedResource>),
-    /// A comparison is requested.
-    Compare(RefreshLevel),
-    /// A client requests a comparison and waits for its result.
-    Refresh {
-        /// Level of the comparison.
-        level: RefreshLevel,
-        /// The request.
-        request: RefreshId,
-    },
-    /// At least one of the objects has changed.
-    ObjectChanged,
-    /// A comparison has finished.
-    Compared(Box<FinishedComparison>),
-    /// The operation has been prepared: its revisions, and its ID.
-    Prepared {
-        /// The preparation.
-        preparation: PreparationId,
-        /// The result.
-        result: Result<(Vec<String>, OperationId), String>,
-    },
-    /// An operation is waiting before it reaches the engine.
-    Waiting {
-        /// The operation.
-        operation: OperationId,
-        /// Reason for the wait.
-        reason: String,
-    },
-    /// The operation has made progress.
-    Progress {
-        /// The operation.
-        operation: OperationId,
-        /// The new state.
-        progress: Box<EngineProgress>,
-    },
-    /// A plan may be outdated.
-    PlanStale,
-    /// The operation has been planned, or its plan checked.
-    PlanChecked {
-        /// The operation that was planned.
-        request: Box<OperationRequest>,
-        /// The result.
-        check: PlanCheck,
-    },
-    /// The manifests at deployed revisions have been compared with those of a child operation.
-    RevisionsCompared {
-        /// The child operation.
-        operation: OperationId,
-        /// The deployed revisions.
-        deployed: Vec<String>,
-        /// True if the manifests are the same.
-        result: Result<bool, String>,
-    },
-    /// The alarm went off.
-    Wake,
-    /// Outcome of the last call.
-    Outcome(Outcome),
-}
-
-/// The resource, as read from the store.
-pub struct ChangedResource {
-    /// The new resource.
-    pub application: Application,
-    /// Reason why the specification is invalid.
-    pub problem: Option<String>,
-}
-
-/// Action of the controller.
-#[derive(Debug)]
-pub enum Effect {
-    /// Starts a comparison: [`Input::Compared`].
-    Compare(Box<ComparisonStart>),
-    /// Compares the manifests at two sets of revisions: [`Input::RevisionsCompared`].
-    CompareRevisions {
-        /// The child operation.
-        operation: OperationId,
-        /// Revisions of the child operation.
-        target: Vec<String>,
-        /// Revisions that were deployed.
-        deployed: Vec<String>,
-    },
-    /// Prepares the operation: [`Input::Prepared`].
-    Prepare(PreparationId),
-    /// Hands the operation over to the engine and follows it: [`Input::Progress`], [`Input::Waiting`].
-    Run(OperationId),
-    /// Plans the operation or checks its plan: [`Input::PlanChecked`].
-    CheckPlan {
-        /// The plan to check. `None` creates a plan.
-        plan: Option<Digest>,
-    },
-    /// Withdraws an obsolete plan.
-    WithdrawPlan {
-        /// Hash of the plan.
-        plan: Digest,
-    },
-    /// Announces that an operation was rejected.
-    AnnounceRefusal {
-        /// Reason for the rejection.
-        reason: String,
-    },
-    /// Sends a child operation's progress to its progressive sync.
-    Report {
-        /// The child operation.
-        operation: OperationId,
-        /// The progress.
-        report: ChildReport,
-    },
-    /// Answers a request for a comparison.
-    AnswerRefresh {
-        /// The request.
-        request: RefreshId,
-        /// The answer.
-        answer: Result<(), String>,
-    },
-    /// Registers the application's dependencies, and notifies those that were added or removed. If there are
-    /// any, the machine must step again, because a dependency may have changed before it was registered.
-    RegisterDependencies(BTreeSet<AppKey>),
-    /// Compares another application.
-    CompareOther(AppKey),
-    /// Publishes the application.
-    Publish,
-    /// Checks whether projects can be released, because the application has left one.
-    ReleaseProjects,
-    /// Sets an alarm, unless an earlier one is set: [`Input::Wake`].
-    Wake(Timestamp),
-    /// Makes the machine step again.
-    Again,
-}
-
-/// Call whose outcome the machine awaits before it continues the step.
-#[derive(Debug)]
-pub enum Call {
-    /// Stops the handover of the operation, and asks whether the engine has it: [`Outcome::HandoverStopped`].
-    StopHandover {
-        /// The operation, if it has an ID.
-        operation: Option<OperationId>,
-    },
-    /// Removes the controller's finalizers: [`Outcome::Released`].
-    Release,
-    /// Confirms the running operation's deletions: [`Outcome::Confirmed`].
-    ConfirmDeletions {
-        /// The operation.
-        operation: OperationId,
-        /// Reason for the confirmation.
-        reason: String,
-    },
-    /// Stores the application if a write is due: [`Outcome::Stored`].
-    Store,
-    /// Stops the operation in favor of another: [`Outcome::Superseded`].
-    Supersede {
-        /// The operation.
-        operation: OperationId,
-        /// Its successor.
-        by: ClaimHolder,
-        /// Point at which it may stop.
-        when: SafePoint,
-    },
-    /// Looks up whether the engine or the log has the operation: [`Outcome::Durable`].
-    FindOperation(OperationId),
-}
-
-/// Effects of an input, in order, followed by a call.
-#[derive(Debug)]
-pub struct Decision {
-    /// Effects whose results arrive as later inputs, if they have any.
-    pub effects: Vec<Effect>,
-    /// Call to make after the effects. Its outcome is the next input: [`Input::Outcome`].
-    pub call: Option<Call>,
-}
-
-/// Outcome of a [`Call`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The handover was stopped.
-    HandoverStopped {
-        /// True if the engine has the operation.
-        is_begun: bool,
-    },
-    /// The finalizers were removed, or the write failed.
-    Released {
-        /// True if the finalizers were removed.
-        is_released: bool,
-    },
-    /// The deletions were confirmed, or the operation doesn't accept a confirmation now.
-    Confirmed {
-        /// True if the operation accepted the confirmation.
-        is_accepted: bool,
-    },
-    /// The application was stored, or need not be.
-    Stored {
-        /// False if the stored state is outdated.
-        is_stored: bool,
-    },
-    /// The operation was stopped, or the reason why it can't be.
-    Superseded(Result<(), String>),
-    /// The operation was looked up.
-    Durable {
-        /// True if a crash can't lose the operation.
-        is_durable: bool,
-    },
 }
 
 /// Continuation of a step after a call.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{Digest, PlanApproval, Timestamp, is_outdated_plan_message};
 
-use super::{ApplicationMachine, Effect, World};
-use crate::approval::{self, ApprovalPolicy, PlanRequesters, UNAPPROVED_RESULT, WaitingPlan};
+use super::{ApplicationMachine, Effect, PendingPlan, PlanCheck, PlanFailure, World};
+use crate::approval::{self, ApprovalPolicy, UNAPPROVED_RESULT, WaitingPlan};
 use crate::operation::{self, EngineProgress};
 use crate::rollout_operation;
 
@@ -29,48 +29,6 @@ impl PlanReference {
         let hash = approval::requested_plan(request)?.parse().ok()?;
         Some(Self { hash, allow_drift: approval::allows_drift(request) })
     }
-}
-
-/// A stored plan that is waiting for approval.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingPlan {
-    /// Hash of the plan.
-    pub hash: Digest,
-    /// Requester of the plan.
-    pub author: String,
-    /// Approvals, in order.
-    pub approvals: Vec<PlanApproval>,
-    /// Summary of the plan's actions and its revision.
-    pub description: String,
-    /// Revisions of the manifests, in source order.
-    pub revisions: Vec<String>,
-}
-
-impl PendingPlan {
-    /// Returns the creator of this plan and the requester of an operation that executes the plan.
-    pub fn requesters<'a>(&'a self, request: &'a OperationRequest) -> PlanRequesters<'a> {
-        PlanRequesters::for_execution(&self.author, request)
-    }
-}
-
-/// Result of planning an operation or of checking its plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlanCheck {
-    /// The stored plan is still current.
-    Current,
-    /// This plan was stored and replaces any earlier plan.
-    Stored(Box<PendingPlan>),
-    /// No plan could be created.
-    Unplanned(PlanFailure),
-}
-
-/// Cause of a missing plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlanFailure {
-    /// The operation can't start as requested.
-    Invalid(String),
-    /// The plan can't be created now, but may be created later.
-    Unavailable(String),
 }
 
 /// The plan that is waiting for approval, and the state of its checks.

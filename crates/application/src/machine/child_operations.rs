@@ -4,48 +4,13 @@
 use std::collections::BTreeMap;
 
 use tidegate_model::argo::{OperationRequest, SyncStatus, SyncStatusCode};
-use tidegate_model::{OperationId, OperationPhase, Timestamp};
+use tidegate_model::{OperationId, Timestamp};
 
-use super::{AdmissionError, ApplicationMachine, Deployments, Effect, Phase, World};
+use super::{AdmissionError, ApplicationMachine, ChildReport, Deployments, Effect, Phase, World};
 use crate::refresh::{self, RefreshLevel};
 use crate::rollout_operation::{self, AdoptableOperations, Deployment, StartDecision};
 use crate::sources::revisions_of_fields;
 use crate::{approval, operation};
-
-/// Progress of a child operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChildReport {
-    /// A sync window delays the start.
-    Delayed {
-        /// Description of the sync window and its end.
-        window: String,
-    },
-    /// The operation's plan isn't approved.
-    Unapproved {
-        /// Description of the plan and the approval that it requires.
-        plan: String,
-    },
-    /// The operation has started.
-    Started,
-    /// The operation doesn't start, because another one has already deployed the same target.
-    Deployed {
-        /// The other operation.
-        operation: OperationId,
-    },
-    /// The operation has finished.
-    Ended {
-        /// Final phase.
-        phase: OperationPhase,
-        /// Final message.
-        message: String,
-    },
-    /// The operation can't start as requested.
-    Refused(String),
-    /// The operation can't start now, but may start later.
-    Unavailable(String),
-    /// The cluster is unreachable.
-    Unreachable(String),
-}
 
 /// Operations requested by progressive syncs.
 #[derive(Default)]

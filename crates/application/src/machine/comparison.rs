@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_model::argo::ComparedTo;
-use tidegate_model::{OperationId, Timestamp};
+use tidegate_model::Timestamp;
 
-use super::{ApplicationMachine, Effect, World};
+use super::{
+    ApplicationMachine, ComparisonStart, Effect, FinishedComparison, OperationRelation, RefreshId, World,
+};
 use crate::comparison::{self, ComparisonOutcome};
 use crate::refresh::{self, REFRESH_ANNOTATION, RefreshLevel};
-use crate::rollout_operation::Deployment;
 use crate::supersede::ManifestComparison;
 
 /// Delay after the first change, to batch the changes that follow.
@@ -22,53 +22,6 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Delay before comparing again after the cluster denied a read, or after the comparison with the running
 /// operation's manifests failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
-
-/// Client's request for a comparison. The controller assigns the numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RefreshId(pub u64);
-
-/// State at the start of a comparison.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ComparisonStart {
-    /// Sources and destination.
-    pub compared_to: ComparedTo,
-    /// Level of the comparison.
-    pub level: RefreshLevel,
-    /// Value of the refresh annotation.
-    pub refresh_annotation: Option<String>,
-    /// Newest deployment.
-    pub newest_deployment: Option<Deployment>,
-    /// Number of operations that have finished.
-    pub ended_operations: u64,
-    /// False if the results of the previous comparison must not be reused. The watches may not have reported
-    /// all writes of an operation yet.
-    pub may_reuse_results: bool,
-}
-
-/// Relation between the compared manifests and the manifests that the running operation is deploying.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OperationRelation {
-    /// The running operation, if any.
-    pub operation: Option<OperationId>,
-    /// Result of comparing the manifests. Unknown if the comparison has failed.
-    pub newest: ManifestComparison,
-}
-
-/// Result of a comparison.
-pub struct FinishedComparison {
-    /// State at the start.
-    pub start: ComparisonStart,
-    /// Time at which it read the manifests.
-    pub began_at: Timestamp,
-    /// The outcome.
-    pub outcome: ComparisonOutcome,
-    /// Relation to the running operation.
-    pub operation_relation: OperationRelation,
-    /// True if the cluster denies access to the objects. No event reports when access is granted.
-    pub is_access_denied: bool,
-    /// True if objects were read.
-    pub has_objects: bool,
-}
 
 /// Reason for the next comparison, and the time of the first change.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,7 @@
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{OperationId, Timestamp};
 
-use super::comparison::OperationRelation;
-use super::{ApplicationMachine, Call, Effect, Pending, StartConditions, World};
+use super::{ApplicationMachine, Call, Effect, OperationRelation, Pending, StartConditions, World};
 use crate::operation::EngineProgress;
 use crate::refresh::RefreshLevel;
 use crate::sources::revisions_of_fields;
