@@ -269,7 +269,7 @@ pub fn a_prune_that_needs_confirmation_is_named_and_confirmed() {
     // is no longer needed afterwards.
     assert_dialog(&browser, "ConfigMap fleet/old");
     assert_dialog(&browser, "ConfigMap fleet/ancient");
-    assert_dialog(&browser, "covered by the same confirmation");
+    assert_dialog(&browser, "the same confirmation covers it");
     assert_eq!(count_deletions(&service.bench, "ConfigMap", "old"), 0);
     confirm(&browser, "nobody reads it");
     let pruned = wait_for_next_operation(&service, "frontend", Some(&synced));

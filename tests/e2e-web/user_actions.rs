@@ -142,7 +142,7 @@ pub fn a_waiting_plan_is_displayed_and_approved() {
     let hash = line["items"][0]["plan"].as_str().unwrap().to_owned();
     let mut browser = service.browser(OPERATOR);
     // The fleet shows the reason for the wait in one line.
-    browser.wait_for_text(&format!("waiting for an approval of plan {}", &hash[..12]));
+    browser.wait_for_text(&format!("waiting for an approval for plan {}", &hash[..12]));
     check_view_without_plan(&browser);
     browser.open("/applications/argocd/backend");
     browser.wait_for_text("Waiting for approval");

@@ -131,8 +131,9 @@ fn the_approver_of_held_deletions_is_recorded() {
     assert_eq!(approval["at"], decision["at"]);
     let at = approval["at"].as_str().unwrap();
     assert!(at <= run["startedAt"].as_str().unwrap(), "it started after the approval: {run:#}");
-    let words =
-        format!("blocked because their number exceeded the limit; approved by tester (CHG-9) at {at}");
+    let words = format!(
+        "deletions that were blocked because their number exceeded the limit; approved by tester (CHG-9) at {at}"
+    );
     for args in [&["show-run", &id(deletion)][..], &["status", "fleet"]] {
         let text = appset.appset(args).expect_code(0).out;
         assert!(text.contains(&words), "{args:?}: {text}");
@@ -316,13 +317,16 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
     }
     let ended = appset.appset(&["delete", "fleet", "--yes"]).expect_code(4);
     assert!(ended.err.contains("is already being deleted, and the ordered deletion"), "{ended:?}");
-    assert!(ended.err.contains("`tidegate appset retry argocd/fleet` starts it again"), "{ended:?}");
+    assert!(ended.err.contains("`tidegate appset retry argocd/fleet` restarts the deletion"), "{ended:?}");
     appset.wait_until_listed(&["the ordered deletion ended", "not today"]);
     // A repeated change is reported as well.
     appset.write(MANUAL_DELETION, &[("dev-a", "dev"), ("prod-a", "prod")]);
     let back = appset
         .wait_until_explained("the document is ignored until the deletion of the ApplicationSet is complete");
-    assert!(back.contains("terminated by tester (not today)") && back.contains("starts it again"), "{back}");
+    assert!(
+        back.contains("terminated by tester (not today)") && back.contains("restarts the deletion"),
+        "{back}"
+    );
     fs::remove_file(appset.bench.path().join("apps/fleet.yaml")).unwrap();
 
     appset.appset(&["retry", "fleet", "--reason", "today"]).expect_code(0);

@@ -350,7 +350,7 @@ fn a_failed_member_blocks_the_next_step_until_it_is_fixed() {
     appset.wait_until(|set| are_healthy(set, 5));
     assert_eq!(appset.operations("prod-b").len(), 1);
     appset.wait_until_explained(
-        "`tidegate appset retry argocd/fleet` (without --app and --step) starts it again",
+        "`tidegate appset retry argocd/fleet` (without --app and --step) restarts the progressive sync",
     );
     service.signal("TERM");
     service.finish().expect_code(0);

@@ -102,7 +102,7 @@ fn folders_without_usable_content_are_named() {
         ("empty", "no manifests in this folder"),
         ("missing.yaml", "no such file or folder"),
         ("text", "cannot read the file"),
-        ("loop", "points to a folder that contains it"),
+        ("loop", "points to one of its parent folders"),
     ] {
         let ran = bench.run(&["sync", path, "--app", "a", "--sim"]).expect_code(2);
         assert!(ran.err.contains(path) && ran.err.contains(part), "{path}: {}", ran.err);

@@ -113,7 +113,10 @@ fn an_application_is_deleted_in_reverse_sync_order() {
     assert_eq!(names(&bench), ["kept", "report"]);
     // After the deletion, the output contains the objects' deletion times.
     let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
-    assert!(shown.contains("foreground; objects are deleted from wave 2 to wave -1"), "{shown}");
+    assert!(
+        shown.contains("foreground; objects are deleted wave by wave, from wave 2 to wave -1"),
+        "{shown}"
+    );
     let rows = |phase: &str| -> Vec<Vec<String>> {
         let rows = shown.lines().filter(|line| line.starts_with(phase) && line.contains("Passed"));
         rows.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()

@@ -153,7 +153,7 @@ fn the_suggested_action_ends_the_wait_at_once() {
     fleet.wait_until_synced(&["frontend", "backend"]);
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     fleet.wait_until("backend", |app| {
-        message(app).contains("remove this dependency from its tidegate.dev/depends-on annotation")
+        message(app).contains("remove this dependency from the tidegate.dev/depends-on annotation")
     });
     // An application that is waiting is still observed.
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/backend"]).expect_code(0);

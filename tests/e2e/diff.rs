@@ -228,7 +228,7 @@ fn the_difference_of_a_recreated_object_is_marked_as_an_estimate() {
         bench.run(&["sync", "api.yaml", "--app", "a", "--sim"]).expect_code(0);
         bench.write("api.yaml", manifest(2, options));
         let ran = bench.run(&["diff", "api.yaml", "--app", "a", "--sim", "-o", "json"]).expect_code(1);
-        assert_eq!(ran.err.contains("its differences are an estimate"), estimate, "{options}: {}", ran.err);
+        assert_eq!(ran.err.contains("the differences are an estimate"), estimate, "{options}: {}", ran.err);
         let document: Value = serde_json::from_str(&ran.out).unwrap();
         assert_eq!(document["objects"][0]["estimate"], estimate, "{options}: {document}");
     }

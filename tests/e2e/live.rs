@@ -54,7 +54,7 @@ fn an_operation_without_a_process_is_distinguished_from_a_live_one() {
     assert_eq!(running_reports(&bench, &id), [false, false, false]);
     let way_on = format!("`tidegate resume {id}`");
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
-    assert!(explained.out.contains("; no process is running it"), "{}", explained.out);
+    assert!(explained.out.contains("; no process is running the operation"), "{}", explained.out);
     assert!(explained.out.contains(&way_on), "{}", explained.out);
     let shown = bench.run(&["ops", "show", "stuck"]).expect_code(0);
     assert!(

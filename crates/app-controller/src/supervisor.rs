@@ -265,7 +265,7 @@ impl SupervisorState {
                 Some(actor)
             }
             Err(error) => {
-                tracing::error!(application = %key, %error, "failed to start the actor of an application");
+                tracing::error!(application = %key, %error, "failed to start the actor that manages an application");
                 None
             }
         };
@@ -275,7 +275,7 @@ impl SupervisorState {
     /// Restarts a failed actor from its published state, up to the maximum number of restarts.
     async fn handle_failure(&mut self, myself: &ActorRef<SupervisorMessage>, key: &AppKey, error: &str) {
         let Some(ActorFailure { failures, may_restart }) = self.actors.record_failure(key) else { return };
-        tracing::error!(application = %key, %error, failures, "the actor of an application failed");
+        tracing::error!(application = %key, %error, failures, "the actor that manages an application failed");
         let Some(application) = self.shared.application_cache.get(key) else { return };
         let mut application = application.as_ref().clone();
         if may_restart {
@@ -284,9 +284,8 @@ impl SupervisorState {
             return self.start_actor(myself, Box::new(stored), failures).await;
         }
         let message = format!(
-            "the application failed {failures} times with an internal error and will not be managed until it \
-             changes: \
-             {error}"
+            "the actor that manages the application failed {failures} times with an internal error; the \
+             application will not be managed until it changes: {error}"
         );
         let found = [(ConditionType::UnknownError, message)];
         let kinds = [ConditionType::UnknownError];

@@ -396,13 +396,13 @@ impl WaitingPlan<'_> {
     /// Returns the message of the `ApprovalRequired` condition.
     pub fn condition_message(&self) -> String {
         let Self { hash, summary: does, missing_approvals: who, .. } = self;
-        format!("plan {hash} ({does}) waits for {who}: {}", self.next_command())
+        format!("plan {hash} ({does}) is waiting for {who}: {}", self.next_command())
     }
 
     /// Returns the message of the waiting operation.
     pub fn waiting_message(&self) -> String {
         let Self { hash, summary: does, missing_approvals: who, .. } = self;
-        format!("{who} of plan {hash} ({does}): {}", self.next_command())
+        format!("{who} for plan {hash} ({does}): {}", self.next_command())
     }
 
     /// Returns the command that the messages suggest.

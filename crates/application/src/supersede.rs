@@ -78,7 +78,7 @@ pub enum BusyError {
     /// Another request is already queued.
     #[error(
         "{by} is already waiting for the operation in progress for application {application}; wait for that \
-         operation to finish, or replace the waiting one with `tidegate app sync --policy supersede`"
+         operation to finish, or replace the waiting request with `tidegate app sync --policy supersede`"
     )]
     Queued {
         /// Name of the application.
@@ -158,7 +158,7 @@ pub fn accept_request(
         (ClaimConflictPolicy::Supersede, _) => Some(SafePoint::Waiting),
     };
     if when.is_some() && may_replace && operation::engine_id(current).is_none() {
-        let message = format!("{SUPERSEDED_PREFIX}{} before it began", successor_description(&asked));
+        let message = format!("{SUPERSEDED_PREFIX}{}; nothing was written", successor_description(&asked));
         let ended =
             EngineProgress { phase: OperationPhase::Failed, ..EngineProgress::rejected(message, now) };
         operation::apply_progress(application, ended);

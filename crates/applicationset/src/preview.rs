@@ -50,8 +50,8 @@ pub struct MembersPreview {
     /// Order of these deletions. Absent if nothing would be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<DeletionPreview>,
-    /// Applications that would not be changed even though they differ from the generated Applications or are
-    /// no longer generated, each with the reason.
+    /// Applications that are outdated or no longer generated but would be left unchanged, each with the
+    /// reason.
     #[serde(rename = "withheld")]
     pub left: BTreeMap<String, String>,
     /// Problems that make the preview incomplete or block some of the changes.

@@ -18,10 +18,10 @@ pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ApplicationSetOptions")]
 pub struct AppSetRuleOptions {
-    /// Service-wide policy for the Applications of all ApplicationSets. With `None`, each ApplicationSet has
+    /// Service-wide policy for the Applications of all ApplicationSets. If `None`, each ApplicationSet uses
     /// its own policy, which by default allows updates and deletions.
     pub policy: Option<ApplicationsSync>,
-    /// True if an ApplicationSet may override the service-wide policy. With `None`, ApplicationSets may set a
+    /// True if an ApplicationSet may override the service-wide policy. If `None`, ApplicationSets may set a
     /// policy only if there is no service-wide policy.
     pub policy_override: Option<bool>,
     /// Annotations that all ApplicationSets preserve on their Applications.
@@ -35,8 +35,8 @@ pub struct AppSetRuleOptions {
     /// Default interval for generators that read Git repositories or resources.
     #[serde(skip)]
     pub requeue_after: Duration,
-    /// Default limit on how many of an ApplicationSet's Applications may be deleted at once because they are
-    /// no longer generated. `None` means no limit.
+    /// Default maximum number of an ApplicationSet's Applications that may be deleted at once because they
+    /// are no longer generated. `None` means no limit.
     pub max_deletions: Option<MaxDeletions>,
 }
 

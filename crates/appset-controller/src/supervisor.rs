@@ -197,7 +197,7 @@ impl SupervisorState {
         let actor = match started {
             Ok((actor, _)) => Some(actor),
             Err(error) => {
-                tracing::error!(set = %key, %error, "failed to start the actor of an ApplicationSet");
+                tracing::error!(set = %key, %error, "failed to start the actor that manages an ApplicationSet");
                 self.release_unmanaged(&key, &stored);
                 None
             }
@@ -213,7 +213,7 @@ impl SupervisorState {
         error: &str,
     ) {
         let Some(ActorFailure { failures, may_restart }) = self.actors.record_failure(key) else { return };
-        tracing::error!(set = %key, %error, failures, "the actor of an ApplicationSet failed");
+        tracing::error!(set = %key, %error, failures, "the actor that manages an ApplicationSet failed");
         let Some(stored) = self.actors.get(key).map(|entry| entry.data.clone()) else { return };
         if may_restart {
             self.start_actor(myself, key.clone(), stored, failures).await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_app_controller::SharedState;
 use tidegate_application::AppKey;
-use tidegate_application::deletion::{DELETION_CONDITION, DeletionRequester};
+use tidegate_application::deletion::DeletionRequester;
 use tidegate_application::operation;
 use tidegate_applicationset::deletion::{MemberDeletion, Orphaning};
 use tidegate_applicationset::ownership::{owner_uid, owning_appset};
@@ -224,12 +224,8 @@ async fn delete_application(
     parts.store.delete_application(&key, uid).await.map(to_observation).map_err(|error| error.to_string())
 }
 
-/// Describes what blocks an Application's deletion. The text can follow "waits for".
+/// Describes what blocks an Application's deletion. The text can follow "waiting for".
 fn describe_blocker(live: &Application) -> String {
-    let said = |kind: &ConditionType| {
-        let found = live.status.conditions.iter().find(|condition| condition.kind == *kind);
-        found.map(|condition| condition.message.clone())
-    };
     let at_work = || {
         let request = live.operation.as_ref()?;
         let state = live.status.operation_state.as_ref();
@@ -249,15 +245,15 @@ fn describe_blocker(live: &Application) -> String {
         [one] => format!("its finalizer {one}"),
         all => format!("its finalizers {}", all.join(", ")),
     };
-    let failed = |text: String| match text.strip_prefix("deletion failed: ") {
-        Some(reason) => format!("its deletion, which failed: {reason}"),
-        None => text,
+    let failed = || {
+        let mut conditions = live.status.conditions.iter();
+        let text = &conditions.find(|condition| condition.kind == ConditionType::DeletionError)?.message;
+        Some(match text.strip_prefix("deletion failed: ") {
+            Some(reason) => format!("the next attempt to delete it; the previous attempt failed: {reason}"),
+            None => text.clone(),
+        })
     };
-    said(&ConditionType::DeletionError)
-        .map(failed)
-        .or_else(at_work)
-        .or_else(|| said(&ConditionType::Other(DELETION_CONDITION.to_owned())))
-        .unwrap_or_else(finalizers)
+    failed().or_else(at_work).unwrap_or_else(finalizers)
 }
 
 #[cfg(test)]

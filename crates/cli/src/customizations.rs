@@ -13,7 +13,7 @@ pub fn load_rules(args: &CustomizationArgs, printer: &Printer) -> Result<HealthR
     Ok(apply_convention_switch(load_user_rules(args, printer)?.unwrap_or_default(), args))
 }
 
-/// Turns the kstatus conventions on or off if the arguments say so.
+/// Turns the general convention on or off if the arguments say so.
 pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> HealthRules {
     match args.health_convention {
         Some(switch) => rules.with_convention(switch == Switch::On),

@@ -44,7 +44,7 @@ pub enum CliError {
     },
     /// A second signal arrived during the graceful shutdown.
     #[error(
-        "stopped immediately; continue with `tidegate resume --all`, which checks unrecorded results again"
+        "stopped before all results were recorded; continue with `tidegate resume --all`, which checks the cluster for the missing results"
     )]
     ForcedShutdown,
     /// Writing to standard output failed.

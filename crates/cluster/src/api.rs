@@ -138,7 +138,7 @@ impl Backpressure {
                 // Round up, so that the last second is shown as 1.
                 let seconds = format_duration(Duration::from_secs(remaining.as_secs().saturating_add(1)));
                 format!(
-                    "the cluster is rate limiting requests until {} (less than {seconds}): {message}",
+                    "the cluster is rate limiting requests until {} (in less than {seconds}): {message}",
                     now + *remaining
                 )
             }

@@ -55,9 +55,9 @@ pub(crate) fn cron_job(object: &Object) -> Verdict {
     match (scheduled, succeeded) {
         (None, _) => healthy("CronJob has not been scheduled yet"),
         (Some(_), None) => healthy("CronJob has been scheduled but has not succeeded yet"),
-        (Some(scheduled), Some(succeeded)) if succeeded < scheduled => {
-            degraded(format!("Run of {scheduled} did not succeed; the last success was at {succeeded}"))
-        }
+        (Some(scheduled), Some(succeeded)) if succeeded < scheduled => degraded(format!(
+            "The run scheduled at {scheduled} did not succeed; the last success was at {succeeded}"
+        )),
         (Some(_), Some(succeeded)) => healthy(format!("Last run succeeded at {succeeded}")),
     }
 }

@@ -168,7 +168,7 @@ impl<M: Machine> Driver<M> {
                 self.record_event(event, now)?;
             }
             if self.sequence > EVENTS_MAX {
-                let reason = format!("gave up after {EVENTS_MAX} recorded events");
+                let reason = format!("the limit of {EVENTS_MAX} recorded events was reached");
                 return self.handle_input(&M::abort_input(reason), now);
             }
         }

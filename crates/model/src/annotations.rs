@@ -20,7 +20,7 @@ pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
 /// RFC 3339 time at which a user approved prunes that require confirmation (Argo CD).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
-/// Field manager whose client-side applied fields are taken over by server-side apply (Argo CD).
+/// Field manager of earlier client-side applies (Argo CD). Server-side apply takes over its fields.
 pub const MIGRATION_MANAGER: &str = "argocd.argoproj.io/client-side-apply-migration-manager";
 /// Helm hook types, comma-separated.
 pub const HELM_HOOK: &str = "helm.sh/hook";
@@ -61,12 +61,12 @@ pub const HOOK_ON: &str = "tidegate.dev/hook-on";
 pub const RUN_WHEN: &str = "tidegate.dev/run-when";
 /// Inputs of a hook in addition to its manifest, comma-separated: `GROUP:KIND:NAMESPACE/NAME`.
 pub const INPUTS: &str = "tidegate.dev/inputs";
-/// Name of the registered hook runner that runs a hook instead of the cluster.
+/// Name of the registered hook runner that executes a hook, which is not created in the cluster.
 pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.
 pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
-/// Handling of the `status` conventions for custom resources. `off` disables them for this object. `required`
-/// enables them and treats a missing status as progressing.
+/// Use of the general convention for the status of custom resources. `off` disables it for this object.
+/// `required` enables it and treats a missing status as progressing.
 pub const HEALTH_CONVENTION: &str = "tidegate.dev/health-convention";
 /// Time to wait before a failure that may be temporary makes the object Degraded.
 pub const HEALTH_GRACE: &str = "tidegate.dev/health-grace";
@@ -79,13 +79,13 @@ pub const HEALTH_IN_PROGRESS: &str = "tidegate.dev/health-in-progress";
 pub const HEALTH_FAILED: &str = "tidegate.dev/health-failed";
 /// On a claim: name of the claimed application.
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
-/// On a claim: user and machine that run the operation holding the claim.
+/// On a claim: user and machine of the operation that holds the claim.
 pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";
 /// On a claim: revision of the operation that holds the claim.
 pub const CLAIM_REVISION: &str = "tidegate.dev/revision";
 /// On a claim: ID of the operation that asks the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY: &str = "tidegate.dev/end-wanted-by";
-/// On a claim: user and machine that run the operation that asks the holder to stop.
+/// On a claim: user and machine of the operation that asks the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER: &str = "tidegate.dev/end-wanted-by-holder";
 /// Prefix of all annotations defined by Tidegate.
 pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Gvk, ObjectKey, TaskId};
 
 /// Phase of a sync or of an application's deletion. A deletion deletes the application's objects in the
-/// `Sync` phase. Phases are ordered by execution.
+/// `Sync` phase. Phases sort in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// Hooks that run before the resources.

@@ -208,7 +208,7 @@ pub enum LogError {
 
     /// No consistent copy could be made.
     #[error(
-        "{} is changing too fast to make a consistent copy; try again in a moment, or run as the user who owns the process that writes to it", path.display()
+        "{} is changing too fast to make a consistent copy; try again in a moment, or run the command as the same user as the process that is changing it", path.display()
     )]
     NoConsistentCopy {
         /// Folder that could not be copied.

@@ -263,7 +263,7 @@ impl Lookup {
 pub struct Damage {
     /// Affected stream, if known.
     pub stream: Option<StreamId>,
-    /// Description of the damage and of the action taken, such as `quarantined` or `removed from the end`.
+    /// Description of the damage and of the action taken, such as `quarantined` or `snapshot dropped`.
     pub reason: String,
     /// Path of the copy of the damaged bytes, if any.
     pub quarantine: Option<PathBuf>,

@@ -93,7 +93,7 @@ function describeStatus(run) {
   const { explanation } = run;
   if (!explanation) return run.message;
   const firstAwaited = explanation.awaited[0];
-  return [explanation.position, explanation.progress, firstAwaited ? `waits for ${firstAwaited.subject}: ${firstAwaited.reason}` : null, explanation.pausedBy].filter(Boolean).join("; ");
+  return [explanation.position, explanation.progress, firstAwaited ? `waiting for ${firstAwaited.subject}: ${firstAwaited.reason}` : null, explanation.pausedBy].filter(Boolean).join("; ");
 }
 
 // Creates a link for downloading the record as a self-contained file.

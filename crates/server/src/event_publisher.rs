@@ -49,7 +49,9 @@ pub(crate) enum StreamEvent {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ResourceName")]
 pub(crate) struct ObjectName {
+    /// Namespace of the application or ApplicationSet.
     namespace: String,
+    /// Name of the application or ApplicationSet.
     name: String,
 }
 
@@ -58,8 +60,11 @@ pub(crate) struct ObjectName {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanName {
+    /// Namespace of the plan's Application.
     namespace: String,
+    /// Name of the plan's Application.
     name: String,
+    /// Hash of the plan.
     hash: String,
 }
 

@@ -83,7 +83,9 @@ impl Code {
             Self::MethodNotAllowed => "use a method from the Allow header",
             Self::TooSlow => "send the body without delay",
             Self::Refused => "resolve the conflict, or wait until it is resolved, then retry",
-            Self::Gone => "read the resource itself to see the data that was kept",
+            Self::Gone => {
+                "get the operation, rollout or deletion without its events; its summary is still stored"
+            }
             Self::TooLarge => "send a smaller request",
             Self::NotJson => "send JSON, with `Content-Type: application/json`",
             Self::TooOften => "retry after the delay in the Retry-After header",

@@ -97,8 +97,8 @@ pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) 
     };
     SystemClock::set(time);
     notices.warn(&format!(
-        "this machine's clock is {} {which} the clock of the unfinished operations in {}; until these operations \
-         end, deadlines use elapsed time and timestamps follow their clock",
+        "this machine's clock is {} {which} the time expected from the unfinished operations in {}; until these \
+         operations end, deadlines and timestamps use the expected time",
         format_duration(Duration::from_secs(by.as_secs())),
         state_dir.path().display()
     ));

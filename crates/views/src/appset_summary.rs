@@ -32,8 +32,8 @@ pub struct AppSetSummary {
     pub rollout: Option<RolloutSummary>,
     /// True if the deletion of the ApplicationSet was requested.
     pub deleting: bool,
-    /// User who paused the progressive sync or deletion. Otherwise, what it has been waiting for the longest.
-    /// Absent if neither applies.
+    /// User who paused the progressive sync or deletion, or the item that it has waited for the longest.
+    /// Absent if it is neither paused nor waiting.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }

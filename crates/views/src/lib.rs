@@ -51,16 +51,16 @@ pub struct ExplanationDocument {
     pub outage: Option<String>,
     /// User who paused the operation, with the time and the reason.
     pub paused_by: Option<String>,
-    /// Health rules that the operation uses, identified by the first digits of their digest. `None` until the
-    /// operation has been planned.
+    /// First digits of the digest that identifies the operation's health rules. `None` until the operation
+    /// has been planned.
     #[serde(default)]
     pub health_rules: Option<String>,
     /// Time at which the health rules last changed, and the origin of the new rules. `None` if the rules did
     /// not change during the operation.
     #[serde(default)]
     pub health_rules_change: Option<String>,
-    /// Stored plan that the operation executes, identified by the first digits of its hash, and its
-    /// approvals. `None` if the operation created its own plan.
+    /// Stored plan that the operation executes: the first digits of its hash, and its approvals. `None` if
+    /// the operation created its own plan.
     #[serde(default)]
     pub plan: Option<String>,
     /// Decisions about individual tasks during the operation, each with the user and the reason.
@@ -68,8 +68,8 @@ pub struct ExplanationDocument {
     pub overrides: Vec<String>,
     /// The next wave or attempt.
     pub next_position: Option<String>,
-    /// Operation that will follow or replace this operation, such as a sync to a newer revision, and what it
-    /// is waiting for. `None` if there is none.
+    /// Operation that will follow or replace this operation, and what it is waiting for. An example is a sync
+    /// to a newer revision. `None` if there is none.
     #[serde(default)]
     pub successor: Option<String>,
     /// Next action for the user: a command to run, a change to make, or an event to wait for.
@@ -154,7 +154,7 @@ impl ExplanationDocument {
         }
         let mut summary = explanation.to_string();
         if is_unattended {
-            summary.push_str("; no process is running it");
+            summary.push_str("; no process is running the operation");
         }
         if is_unattended && explanation.deadline_passed_seconds.is_some() {
             summary.push_str(", so this wait ends when the operation is resumed");

@@ -21,6 +21,7 @@ pub struct LogEntryDocument<'a> {
     pub at: Option<Timestamp>,
     /// Human-readable description.
     pub text: String,
+    /// Object that the event applies to, if any.
     object: Option<ObjectDocument<'a>>,
     /// Additional details. Their fields depend on the kind of event.
     pub details: Value,
@@ -173,7 +174,7 @@ fn describe_claim(news: &ClaimEvent) -> String {
         ClaimEvent::Held { place, epoch } => format!("holds the claim: {place}, holder number {epoch}"),
         ClaimEvent::Taken { holder, at_work: true } => format!("waiting for {holder}, which holds the claim"),
         ClaimEvent::Taken { holder, at_work: false } => {
-            format!("{holder} holds the claim, or held it when its process stopped")
+            format!("{holder} holds the claim; checking whether that operation is still running")
         }
         ClaimEvent::Without { reason } => format!("continuing without a claim: {reason}"),
         ClaimEvent::Lost { holder: Some(holder) } => format!("lost the claim to {holder}"),
@@ -195,10 +196,14 @@ fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
         OperationEvent::ObjectDeleted { task } => format!("{}: deleted", name(task)),
         OperationEvent::DeletionStarted { task } => format!("{}: deletion started", name(task)),
         OperationEvent::HookNameInUse { task, by: Some(by) } => {
-            format!("{}: operation {} is still running it, so it is not replaced", name(task), by.operation)
+            format!(
+                "{}: operation {} is still running this hook, so the hook is not replaced",
+                name(task),
+                by.operation
+            )
         }
         OperationEvent::HookNameInUse { task, by: None } => {
-            format!("{}: no other operation is running it anymore", name(task))
+            format!("{}: no other operation is running this hook anymore", name(task))
         }
         OperationEvent::RecreationStarted { task, uid } => {
             format!("{}: being deleted, to be recreated afterwards ({uid})", name(task))

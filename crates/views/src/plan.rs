@@ -17,6 +17,7 @@ pub struct PlanDocument<'a> {
     warnings: &'a [Warning],
 }
 
+/// Wave of a plan.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PlannedWave")]
 struct WaveDocument<'a> {
@@ -31,6 +32,7 @@ struct WaveDocument<'a> {
     tasks: Vec<TaskDocument<'a>>,
 }
 
+/// Task in a wave of a plan.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PlannedTask")]
@@ -58,6 +60,7 @@ struct TaskDocument<'a> {
     health: Option<Option<&'static str>>,
 }
 
+/// Details of a hook in a plan.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PlannedHook")]

@@ -45,7 +45,7 @@ pub struct Record {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "OperationRecord")]
 pub struct RecordDocument<'a> {
-    /// `tidegate.dev/operation/v1`.
+    /// Format of the record: `tidegate.dev/operation/v1`.
     record: &'static str,
     /// Time of the export.
     exported_at: Timestamp,

@@ -56,7 +56,8 @@ pub struct RunSummary {
     #[serde(rename = "applicationSet")]
     pub set: Option<String>,
     /// Outcome. `None` if the run hasn't finished. A rollout ends as `Completed`, `Failed`, `RolledBack`,
-    /// `Superseded`, `Terminated` or `Error`, a deletion as `Completed`, `Failed`, `Terminated` or `Error`.
+    /// `Superseded`, `Terminated` or `Error`. A deletion ends as `Completed`, `Failed`, `Terminated` or
+    /// `Error`.
     #[serde(rename = "outcome")]
     pub end: Option<String>,
     /// True if a user has paused the run.
@@ -130,7 +131,7 @@ pub struct RunWithEvents {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunRecord")]
 pub struct RunRecord<'a> {
-    /// `tidegate.dev/run/v1`.
+    /// Format of the record: `tidegate.dev/run/v1`.
     record: &'static str,
     /// Time of the export.
     exported_at: Timestamp,

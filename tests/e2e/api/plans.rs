@@ -53,7 +53,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     assert!(message.contains("(2 to apply, 2 to create, including 1 hook; "), "{message}");
     assert!(
         message.ends_with(&format!(
-            "waits for an approval by cleo or dan (required by application backend): \
+            "is waiting for an approval by cleo or dan (required by application backend): \
                                         tidegate app approve backend {}",
             &first[..12]
         )),
@@ -101,7 +101,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
         printed.out
     );
     let explained = fleet.bench.run(&["app", "explain", "backend"]);
-    assert!(explained.err.contains("waits for an approval by cleo or dan"), "{}", explained.err);
+    assert!(explained.err.contains("is waiting for an approval by cleo or dan"), "{}", explained.err);
     assert!(explained.out.contains("next: `tidegate app approve backend "), "{}", explained.out);
     // Requests by unauthorized users, with invalid hashes, or for outdated plans are rejected.
     assert_response(&approve(&api, &first, READER), 403, "operator");

@@ -32,7 +32,7 @@ async fn a_fault_affects_only_its_application_and_ends_when_that_changes() {
     let text = environment.wait_until("bad", |app, _| fault_message(app)).await;
     let times = crate::actor_pool::RESTARTS_MAX + 1;
     let expected = format!(
-        "the application failed {times} times with an internal error and will not be managed until it changes"
+        "the actor that manages the application failed {times} times with an internal error; the application will not be managed until it changes"
     );
     assert!(text.starts_with(&expected), "{text}");
     let (reply, answer) = oneshot::channel();

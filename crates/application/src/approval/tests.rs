@@ -388,12 +388,12 @@ fn a_waiting_plan_suggests_a_command() {
     };
     assert_eq!(
         told.condition_message(),
-        "plan 3f2a9c41d07b (2 to create; revision abc1234) waits for an approval by ann (required by project \
+        "plan 3f2a9c41d07b (2 to create; revision abc1234) is waiting for an approval by ann (required by project \
          live): tidegate app approve shop 3f2a9c41d07b"
     );
     assert_eq!(
         told.waiting_message(),
-        "an approval by ann (required by project live) of plan 3f2a9c41d07b (2 to create; revision abc1234): \
+        "an approval by ann (required by project live) for plan 3f2a9c41d07b (2 to create; revision abc1234): \
          tidegate app approve shop 3f2a9c41d07b"
     );
 }

@@ -125,7 +125,7 @@ impl ApplicationMachine {
             true => format!("{other}, which depends on this Application, to be deleted first"),
             false => format!(
                 "{other}, which depends on this Application: delete {other} first, or remove this dependency \
-                 from its {} annotation",
+                 from the {} annotation of {other}",
                 dependencies::DEPENDS_ON
             ),
         })

@@ -400,7 +400,7 @@ fn an_operation_is_replaced_and_reported_before_it_starts() {
         (over.phase, over.message.as_str()),
         (
             OperationPhase::Failed,
-            "Operation terminated, superseded by another sync of ann (revision c9) before it began"
+            "Operation terminated, superseded by another sync of ann (revision c9); nothing was written"
         )
     );
     let mut deleting = running_application(json!({}));

@@ -65,7 +65,8 @@ pub fn describe_situation(
 /// their targets.
 pub fn retry_command(set: &ApplicationSet, last: &Rollout) -> Option<String> {
     let name = qualified_name(set);
-    let how = || format!("`tidegate appset retry {name}` (without --app and --step) starts it again");
+    let how =
+        || format!("`tidegate appset retry {name}` (without --app and --step) restarts the progressive sync");
     has_remaining_members(last).then(how)
 }
 

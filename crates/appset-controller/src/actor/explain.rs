@@ -204,8 +204,8 @@ impl ActorState {
         if let Some(first) = drifted.first() {
             let named = join_names(&drifted);
             explanation.warnings.push(format!(
-                "changed since deployment: {named}; `tidegate app diff {first}` shows the changes, and `tidegate app sync {first}` deploys \
-                 it again"
+                "changed since deployment: {named}; `tidegate app diff {first}` shows the changes to {first}, and `tidegate app sync {first}` \
+                 reverts them"
             ));
         }
     }

@@ -219,7 +219,7 @@ fn what_blocks_the_deletion_of_an_application_is_reported() {
             with(
                 json!({"status": {"conditions": [{"type": "DeletionError", "message": "deletion failed: no"}]}}),
             ),
-            "its deletion, which failed: no",
+            "the next attempt to delete it; the previous attempt failed: no",
         ),
     ] {
         assert_eq!(describe_blocker(&app), expected);

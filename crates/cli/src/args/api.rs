@@ -12,8 +12,9 @@ use super::values;
 #[command(next_help_heading = "Page and HTTP API")]
 pub struct ApiArgs {
     /// Address for the web page and the HTTP API: a port on localhost, ADDRESS:PORT, or `off` to disable
-    /// both. An address that other machines can reach requires --tokens or --oidc [default with --apps: port
-    /// 8480 on localhost, or another free port; the URL printed at startup grants access]
+    /// both. An address that other machines can reach requires --tokens or --oidc. With --apps, the default
+    /// is port 8480 on localhost, or another free port if 8480 is in use; the URL printed at startup grants
+    /// access [default without --apps: off]
     #[arg(long, value_name = "ADDRESS", value_parser = parse_listen_address)]
     pub listen: Option<ListenAddress>,
     /// File with one API token per line: NAME ROLE sha256:HEX, where ROLE is read-only or operator [default:
@@ -37,8 +38,9 @@ pub struct ApiArgs {
     /// File with webhook and chat targets to notify when operations start, end or miss a deadline
     #[arg(long, value_name = "FILE", value_parser = values::path_parser(), help_heading = EVENTS_HEADING)]
     pub notify: Option<PathBuf>,
-    /// URL of the OpenTelemetry collector to send a trace of each operation to (OTLP over HTTP), such as
-    /// http://collector:4318; OTEL_EXPORTER_OTLP_ENDPOINT and the other OpenTelemetry variables also work
+    /// URL of an OpenTelemetry collector, such as http://collector:4318, that receives a trace of each
+    /// operation (OTLP over HTTP); OTEL_EXPORTER_OTLP_ENDPOINT and the other OpenTelemetry variables also
+    /// work
     #[arg(long, value_name = "URL", help_heading = EVENTS_HEADING)]
     pub otlp: Option<String>,
 }

@@ -72,7 +72,7 @@ pub enum AppCommand {
         name: String,
         #[command(flatten)]
         revisions: RevisionArgs,
-        /// Show the changes in the stored plan with this hash; the first digits are enough
+        /// Show the changes in the stored plan with this hash or hash prefix (at least 6 digits)
         #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions"])]
         plan: Option<String>,
         /// Output format
@@ -195,11 +195,12 @@ pub struct RevisionArgs {
     /// Branch, tag or commit to use [default: the application's target revision]
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// Branch, tag or commit for one of several sources, which --source-positions selects (repeatable)
+    /// Branch, tag or commit to use for one source of an application with several sources; --source-positions
+    /// selects the source (repeatable)
     #[arg(long, value_name = "REVISION", conflicts_with = "revision", requires = "positions")]
     pub revisions: Vec<String>,
-    /// Position of the source for --revisions, starting at 1; specify one position for each revision, in the
-    /// same order (repeatable)
+    /// Position, starting at 1, of the source that --revisions applies to (repeatable). Specify one position
+    /// for each revision, in the same order
     #[arg(long = "source-positions", value_name = "N", requires = "revisions")]
     pub positions: Vec<usize>,
 }
@@ -231,14 +232,15 @@ pub struct AppSyncArgs {
     /// Sync only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME (repeatable)
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
-    /// Execute exactly the stored plan with this hash; the first digits are enough
+    /// Execute exactly the stored plan with this hash or hash prefix (at least 6 digits)
     #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "dry_run", "resources", "policy", "projects", "labels", "repository"])]
     pub plan: Option<String>,
     /// Execute the stored plan even if fields that it does not set have changed in the cluster
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
-    /// If the application already has a running operation, refuse the new sync, queue it until the operation
-    /// ends, or supersede the operation (only if it is waiting or has failed, and no hook is running)
+    /// Action to take if the application already has a running operation: refuse the new sync, queue it until
+    /// the operation ends, or supersede the operation as soon as it waits or an attempt fails (never during a
+    /// hook)
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
     pub policy: ConcurrencyPolicyArg,
     /// Print hook output to standard error while hooks are running
@@ -268,7 +270,7 @@ Examples:
 pub struct AppPlanArgs {
     /// Name of the application
     pub name: String,
-    /// Show the stored plan with this hash instead of creating a plan; the first digits are enough
+    /// Show the stored plan with this hash or hash prefix (at least 6 digits) instead of creating a plan
     #[arg(value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "resources"])]
     pub hash: Option<String>,
     #[command(flatten)]
@@ -298,7 +300,7 @@ Examples:
 pub struct AppApproveArgs {
     /// Name of the application
     pub name: String,
-    /// Hash of the plan; the first digits are enough
+    /// Hash of the plan, or a prefix of the hash (at least 6 digits)
     #[arg(value_name = "HASH")]
     pub hash: String,
     /// Reason for the request, recorded in the log

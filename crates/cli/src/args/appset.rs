@@ -151,8 +151,8 @@ pub struct AppSetPlanArgs {
     /// the file is an error
     #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
     pub gates: Option<PathBuf>,
-    /// Compare the plan with the Applications of a running `tidegate serve` (in the state directory or at --server),
-    /// and show the changes to each Application and the Applications that would be deleted
+    /// Compare the plan with the Applications of a running `tidegate serve` (in the state directory or at
+    /// --server), and show the Applications that would be changed or deleted
     #[arg(long)]
     pub compare: bool,
     #[command(flatten)]

@@ -14,8 +14,8 @@ use super::tracking::TrackingArgs;
 use super::values;
 
 /// Help text of `--cascade`.
-pub(super) const CASCADE_HELP: &str = "What happens to the application's objects: their dependents are deleted first \
-    (foreground), their dependents are deleted afterwards (background), or the objects are kept (orphan)";
+pub(super) const CASCADE_HELP: &str = "Deletion policy for the application's objects: delete each object after its \
+    dependents (foreground) or before its dependents (background), or keep all objects (orphan)";
 
 /// Deletes an application.
 #[derive(Clone, Debug, Args)]

@@ -9,12 +9,12 @@ use super::common::Format;
 /// Health rules that override or supplement the built-in rules.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CustomizationArgs {
-    /// Health rules: a folder with GROUP/KIND/health.lua (Lua, as in Argo CD) or GROUP/KIND/health.yaml (CEL, as in
-    /// Flux), where _ matches any text; or a file with a ConfigMap whose keys are
-    /// resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND
+    /// File or folder with health rules. A folder contains files named GROUP/KIND/health.lua (Lua, as in Argo
+    /// CD) or GROUP/KIND/health.yaml (CEL, as in Flux), where _ matches any text. A file contains a ConfigMap
+    /// with the keys resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
-    /// Use the kstatus conventions to derive the health of custom resources that have no health rule
+    /// Use the general convention (kstatus) for the health of custom resources that have no health rule
     /// [default: on]
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub health_convention: Option<Switch>,

@@ -353,8 +353,8 @@ Examples:
   tidegate explain shop
   tidegate explain 019a1b2c -o json")]
 pub struct ExplainArgs {
-    /// Operation ID, a prefix of an ID, or an application's name, which selects the application's unfinished operation
-    /// or, if there is none, its newest operation
+    /// Operation ID, a prefix of an ID, or an application's name. A name selects the application's unfinished
+    /// operation or, if there is none, its newest operation
     #[arg(value_name = "ID|APP")]
     pub id: String,
     /// Output format

@@ -38,8 +38,8 @@ Examples:
   tidegate appset show-run 019a1b2c --log
   tidegate appset show-run fleet -o json | jq '.decisions'")]
 pub struct ShowRunArgs {
-    /// Run ID, a prefix of an ID, or an ApplicationSet's name, which selects the current run or, if there is none, the
-    /// newest run
+    /// Run ID, a prefix of an ID, or an ApplicationSet's name. A name selects the current run or, if there is
+    /// none, the newest run
     pub id: String,
     /// Print all log records of the run instead of the overview
     #[arg(long)]

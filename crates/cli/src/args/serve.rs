@@ -59,8 +59,8 @@ pub struct ServeArgs {
     /// stops. Without --standby, the command reports the other service and exits with code 4
     #[arg(long)]
     pub standby: bool,
-    /// Name of the Lease, in the AppProjects' namespace, that keeps two services from managing the same
-    /// Applications. Services that manage different Applications can use different Leases
+    /// Name of the Lease that prevents two services from managing the same Applications. It is in the
+    /// namespace of the AppProjects. Services that manage different Applications can use different Leases
     #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
     pub lease: String,
     /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
@@ -99,10 +99,10 @@ pub struct ServeArgs {
     /// the objects
     #[arg(long, value_enum, value_name = "MODE", default_value = "always", hide_possible_values = true)]
     pub server_side_apply: ServerSideApplyArg,
-    /// Write to clusters as the service accounts that projects specify in destinationServiceAccounts instead
-    /// of with Tidegate's own permissions. If a project does not specify a service account, `required`
-    /// refuses to write, and `named` uses Tidegate's permissions. --impersonate without a value means
-    /// `required` [default: the setting in the argocd-cm ConfigMap, otherwise never]
+    /// Impersonate the service accounts in the projects' destinationServiceAccounts when writing to clusters,
+    /// instead of using Tidegate's own permissions. If a project does not specify a service account,
+    /// `required` refuses to write, and `named` uses Tidegate's permissions. --impersonate without a value
+    /// means `required` [default: the setting in the argocd-cm ConfigMap, otherwise never]
     #[arg(
         long,
         value_enum,

@@ -85,9 +85,9 @@ pub struct ServeAppSetArgs {
         value_parser = values::parse_duration_arg
     )]
     pub requeue_after: Option<Duration>,
-    /// Limit on the number or percentage of an ApplicationSet's Applications that are deleted at once because
-    /// they are no longer generated; if it is exceeded, none are deleted until a user approves. An
-    /// ApplicationSet can set its own limit [default: unlimited]
+    /// Maximum number or percentage of an ApplicationSet's Applications that may be deleted at once because
+    /// they are no longer generated. If more would be deleted, none are deleted until a user approves the
+    /// deletions. An ApplicationSet can set its own limit [default: unlimited]
     #[arg(long, value_name = "N|N%")]
     pub max_deletions: Option<MaxDeletions>,
     /// Maximum number of Applications listed in an ApplicationSet's status; 0 means all

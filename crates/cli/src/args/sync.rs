@@ -20,7 +20,7 @@ pub struct SourceArgs {
     /// Files and folders with YAML or JSON manifests, or - for standard input
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Namespace for objects without a namespace [default: the context's namespace, otherwise default]
+    /// Namespace for objects without a namespace [default: the context's namespace, otherwise `default`]
     #[arg(short, long, value_name = "NS", value_parser = values::parse_namespace)]
     pub namespace: Option<String>,
     /// Accept input without any objects
@@ -81,8 +81,8 @@ pub struct SelectionArgs {
     /// Delete the application's objects that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Adopt objects that carry the application's mark but are outside the namespaces that this operation
-    /// deploys to; with --prune, adopted objects that are not in the manifests are deleted
+    /// Adopt objects with the application's mark, even in namespaces that this operation does not deploy to.
+    /// With --prune, adopted objects that are not in the manifests are deleted
     #[arg(long)]
     pub adopt: bool,
     /// Approve the pruning of objects with the Prune=confirm sync option
@@ -94,8 +94,8 @@ pub struct SelectionArgs {
     pub resources: Vec<ResourceSelector>,
     #[command(flatten)]
     pub comparison: ComparisonArgs,
-    /// Gate to add to every wave, such as approval or soak:10m, in addition to the gates of the wave's resources
-    /// (repeatable)
+    /// Gate for every wave, such as approval or soak:10m, in addition to the gates that the wave's resources
+    /// specify (repeatable)
     #[arg(long = "gate", value_name = "NAME", value_parser = values::parse_gate)]
     pub gates: Vec<String>,
     /// YAML file with gate definitions (sync windows, groups, endpoints, expressions), stored with the operation; see
@@ -127,12 +127,12 @@ pub struct WaitingArgs {
 /// Retention of finished operations in the log.
 #[derive(Clone, Debug, Args)]
 pub struct RetentionArgs {
-    /// Number of finished operations per application to keep with all their events; older operations are
-    /// reduced to summaries
+    /// Number of finished operations per application that keep all their events; older operations keep only a
+    /// summary
     #[arg(long, value_name = "N", default_value_t = Retention::default().history)]
     pub history: usize,
-    /// Number of finished operations per application to keep in total, including summaries; older operations
-    /// are removed
+    /// Total number of finished operations to keep per application, including those with only a summary;
+    /// older operations are removed
     #[arg(long, value_name = "N", default_value_t = Retention::default().summaries)]
     pub summaries: usize,
     /// Time to keep the summaries of finished operations, such as 720h [default: 90 days]
@@ -174,8 +174,8 @@ pub struct PlanArgs {
     pub selection: SelectionArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Save the plan, with its manifests and the objects that it is based on, to this file for `tidegate sync --plan
-    /// FILE`; the plan is also stored in the state directory under its hash
+    /// File to save the plan to, for `tidegate sync --plan FILE`. The file contains the plan, its manifests,
+    /// and the objects that it is based on. The plan is also stored in the state directory under its hash
     #[arg(long, value_name = "FILE", conflicts_with = "offline")]
     pub save: Option<PathBuf>,
     /// Output format
@@ -229,9 +229,9 @@ pub struct SyncArgs {
     /// Name of the application
     #[arg(long, value_name = "NAME", value_parser = values::parse_application_name, required_unless_present = "plan")]
     pub app: Option<String>,
-    /// Execute exactly this stored plan: a file written by `tidegate plan --save`, or the hash of a plan in
-    /// the state directory (the first digits are enough). The plan is refused if the cluster has changed in a
-    /// way that affects it
+    /// Execute exactly this stored plan: a file written by `tidegate plan --save`, or the hash or hash prefix
+    /// (at least 6 digits) of a plan in the state directory. Tidegate refuses the plan if a change in the
+    /// cluster affects it
     #[arg(long, value_name = "FILE|HASH", conflicts_with_all = PLAN_DETERMINED_OPTIONS)]
     pub plan: Option<String>,
     /// Execute the stored plan even if fields that it does not set have changed in the cluster

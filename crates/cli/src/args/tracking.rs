@@ -13,8 +13,8 @@ pub struct TrackingArgs {
     /// Key of the label that the annotation+label and label methods set
     #[arg(long, value_name = "KEY", default_value = INSTANCE_LABEL, help_heading = HEADING)]
     tracking_label: String,
-    /// ID that distinguishes this Tidegate installation from others that deploy to the same cluster, recorded
-    /// in an annotation on its objects
+    /// ID that distinguishes this Tidegate installation from others that deploy to the same cluster; Tidegate
+    /// records it in an annotation on each object
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, help_heading = HEADING)]
     installation_id: String,
 }

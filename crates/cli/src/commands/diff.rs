@@ -64,12 +64,14 @@ pub fn print_differences(
     for ObjectDifference { task, refused, estimate, .. } in objects {
         if *estimate {
             let why = if !task.options.take_over.is_empty() {
-                "has fields owned by another manager that a sync would take over, and a dry run cannot show \
-                 this"
+                "a sync would take over fields from another field manager"
             } else {
-                "would be deleted and recreated (Replace with Force), and a dry run cannot show this"
+                "a sync would delete and recreate the object (Replace with Force)"
             };
-            printer.warn(&format!("{} {why}; its differences are an estimate", task.key()));
+            printer.warn(&format!(
+                "{}: {why}, which a dry run cannot show; the differences are an estimate",
+                task.key()
+            ));
         }
         if let Some(reason) = refused {
             printer.warn(&format!(

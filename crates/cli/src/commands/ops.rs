@@ -366,12 +366,10 @@ fn print_recorded_action(
     let (id, hint) = (summary.operation, state_dir.command_arguments());
     let resume = format!("continue it with `tidegate resume {id}{hint}`");
     let what = match (request, in_log) {
-        (OperationAction::Terminate { .. }, _) => {
-            "is being terminated by the process that runs it".to_owned()
-        }
+        (OperationAction::Terminate { .. }, _) => "is being terminated".to_owned(),
         (OperationAction::Pause { .. }, false) => {
             format!(
-                "is paused; if a command was running it, that command exits; unpause it with `tidegate ops unpause {id}{hint}`"
+                "is paused; the command that was running the operation, if any, exits; unpause the operation with `tidegate ops unpause {id}{hint}`"
             )
         }
         (OperationAction::Pause { .. }, true) => {

@@ -216,8 +216,8 @@ async fn run_groups(
 fn print_order(groups: &[HealthRulesGroup], printer: &Printer) {
     let names: Vec<String> = groups.iter().map(|group| group.applications.join(", ")).collect();
     printer.note(&format!(
-        "the operations have different health rules, so they run one after the other: {}; --customizations and \
-         --health-convention apply the same rules to all of them",
+        "the operations have different health rules, so they run one after the other: {}; to run them together, \
+         set the same rules for all of them with --customizations or --health-convention",
         names.join(", then ")
     ));
 }
@@ -346,7 +346,7 @@ fn select_operations(
         }
         if !is_selected(args, &summary) {
             return Err(CliError::refused(format!(
-                "operation {id} uses the {}, not the cluster selected by the options",
+                "operation {id} uses the {}, not the cluster selected by the options; omit --sim and --context",
                 summary.destination
             )));
         }

@@ -54,7 +54,7 @@ pub enum Problem {
     )]
     AllExcluded { objects: usize },
     /// A link to a folder that contains it.
-    #[error("{}: the link points to a folder that contains it; remove the link", format_path(path))]
+    #[error("{}: the link points to one of its parent folders; remove the link", format_path(path))]
     LinkLoop { path: PathBuf },
     /// A link to a target outside the folder.
     #[error(

@@ -185,7 +185,9 @@ pub fn format_deletion(view: &TeardownView, width: Option<u16>) -> Text {
         let words = one_line(&describe_approval(approval));
         text.add(
             Style::Plain,
-            format!("blocked because their number exceeded the limit; approved by {words}"),
+            format!(
+                "deletions that were blocked because their number exceeded the limit; approved by {words}"
+            ),
         );
         text.end_line();
     }

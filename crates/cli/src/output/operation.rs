@@ -241,7 +241,7 @@ fn describe_deletion(cascade: Cascade, waves: &[WaveView]) -> String {
     let order = match (cascade.deletes_objects(), of_objects().next().zip(of_objects().next_back())) {
         (false, _) => "; its objects are kept".to_owned(),
         (true, Some((first, last))) if first != last => {
-            format!("; objects are deleted from wave {first} to wave {last}")
+            format!("; objects are deleted wave by wave, from wave {first} to wave {last}")
         }
         (true, _) => String::new(),
     };

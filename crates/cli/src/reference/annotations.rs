@@ -26,27 +26,27 @@ struct Section {
 const SECTIONS: [Section; 6] = [
     Section {
         title: "Argo CD annotations",
-        intro: "On the objects of an application, unless the table specifies another kind.",
+        intro: "These annotations apply to the objects of an application, unless the table specifies another kind.",
         selects: |one| one.key.starts_with("argocd.argoproj.io/"),
     },
     Section {
         title: "Helm annotations",
-        intro: "On the objects of an application.",
+        intro: "These annotations apply to the objects of an application.",
         selects: |one| one.key.contains("helm.sh/"),
     },
     Section {
         title: "Objects of an application",
-        intro: "On the objects of an application.",
+        intro: "These annotations apply to the objects of an application.",
         selects: |one| is_own(one, AnnotationSubject::Object),
     },
     Section {
         title: "Applications",
-        intro: "On an Application. They have no effect on other kinds of objects.",
+        intro: "These annotations apply to Applications. They have no effect on other kinds of objects.",
         selects: |one| is_own(one, AnnotationSubject::Application),
     },
     Section {
         title: "ApplicationSets",
-        intro: "On an ApplicationSet. They have no effect on other kinds of objects.",
+        intro: "These annotations apply to ApplicationSets. They have no effect on other kinds of objects.",
         selects: |one| is_own(one, AnnotationSubject::ApplicationSet),
     },
     Section {

@@ -49,7 +49,7 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
             code: code.to_owned(),
             object,
             origin: None,
-            message: format!("{annotation} {problem}: {effect}"),
+            message: format!("{effect}: {annotation} {problem}"),
         });
     };
     for wave in &plan.waves {

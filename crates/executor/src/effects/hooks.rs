@@ -109,8 +109,8 @@ async fn clear_existing(
     }
     if !is_hook_of_application(subject, found) {
         return Err(CallError::permanent(format!(
-            "{} already exists in the cluster with the same name as a hook of {} but does not belong to an \
-             application; rename the hook or delete the object",
+            "{} has the name of a hook of application {} but does not belong to an application; rename the \
+             hook, or delete the object from the cluster",
             subject.task.key(),
             subject.request.application
         )));

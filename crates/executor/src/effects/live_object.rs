@@ -29,7 +29,9 @@ pub(super) async fn read_object(
 
 /// Returns the result for an object that this operation created before a crash but couldn't record.
 pub(super) async fn adoption_result(subject: &Subject<'_>, object: &Object) -> ApplyResponse {
-    let message =
-        format!("{} adopted: this operation created it before it was interrupted", subject.task.key());
+    let message = format!(
+        "{} adopted: this operation had created the object before the interruption",
+        subject.task.key()
+    );
     applied_result(subject, object, message).await
 }

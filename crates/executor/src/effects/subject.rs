@@ -37,7 +37,7 @@ pub struct Subject<'a> {
 pub(super) fn copy_manifest(subject: &Subject<'_>) -> Result<Object, CallError> {
     subject.manifest.map(|packed| Arc::unwrap_or_clone(packed.unpack())).ok_or_else(|| {
         CallError::permanent(format!(
-            "the manifest of {} is not in the operation's bundle",
+            "the manifest of {} is missing from the operation's stored manifests",
             subject.task.key()
         ))
     })

@@ -282,7 +282,7 @@ impl<W: MachineEffects> SupervisorState<W> {
             return self.read_from_log(myself, Duration::ZERO, None);
         }
         let (failures, wait) = (self.restarts.record_failure(Instant::now()), self.restarts.delay());
-        tracing::error!(%machine, failures, %error, "the actor of a machine failed");
+        tracing::error!(%machine, failures, %error, "the actor that runs a machine failed");
         if failures > RESTARTS_MAX.saturating_add(1) {
             let reason = error.to_string();
             return self.finish(myself, EndReason::Failed(MachineError::Aborted { machine, reason })).await;

@@ -71,7 +71,7 @@ fn cron_job() {
         (
             json!({"status": {"lastScheduleTime": late, "lastSuccessfulTime": early}}),
             degraded(
-                "Run of 2026-11-21T03:00:00.000Z did not succeed; the last success was at 2026-11-20T03:00:00.000Z",
+                "The run scheduled at 2026-11-21T03:00:00.000Z did not succeed; the last success was at 2026-11-20T03:00:00.000Z",
             ),
         ),
         (

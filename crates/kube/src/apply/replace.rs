@@ -121,8 +121,11 @@ impl KubeCluster {
         };
         tokio::time::timeout(self.api_server().call_timeout(), gone).await.unwrap_or_else(|_| {
             let finalizers: Vec<&str> = live.finalizers().collect();
-            let held =
-                if finalizers.is_empty() { String::new() } else { format!(" ({})", finalizers.join(", ")) };
+            let held = if finalizers.is_empty() {
+                String::new()
+            } else {
+                format!(" (finalizers: {})", finalizers.join(", "))
+            };
             let text =
                 format!("{} cannot be recreated: the old object is still being deleted{held}", target.key());
             Err(ClusterError::new(ErrorKind::Conflict, text))

@@ -461,7 +461,9 @@ fn claim_message(waits: bool, news: &ClaimEvent) -> String {
             format!("waiting for the end of {holder}")
         }
         ClaimEvent::Taken { holder, .. } => {
-            format!("the application is claimed by {holder}; checking whether it is still running")
+            format!(
+                "the application is claimed by {holder}; checking whether that operation is still running"
+            )
         }
         ClaimEvent::Without { reason } => format!("continuing without a claim on the application: {reason}"),
         ClaimEvent::Lost { holder: Some(holder) } => format!("lost the claim on the application to {holder}"),

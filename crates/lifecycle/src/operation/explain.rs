@@ -365,7 +365,7 @@ fn settling_items(operation: &Operation, index: u32, until: Timestamp, now: Time
     let left = format_duration(until.since(now));
     let mut awaited = unhealthy_items(operation, index);
     for awaited in &mut awaited {
-        awaited.why = format!("looks healthy; settling for another {left}");
+        awaited.why = format!("healthy, but must stay healthy for another {left}");
     }
     if awaited.is_empty() {
         let what = "the delay between waves".to_owned();
@@ -411,7 +411,7 @@ fn held_items(operation: &Operation, index: u32, since: Timestamp, now: Timestam
     let others = operation.later_unconfirmed_prunes(index).map(|(later, task)| AwaitedItem {
         what: name(task),
         why: format!(
-            "will be pruned in wave {}, covered by the same confirmation",
+            "will be pruned in wave {}; the same confirmation covers it",
             wave_position(operation, later).0
         ),
         since,

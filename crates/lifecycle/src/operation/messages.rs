@@ -117,14 +117,14 @@ pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> St
 /// application, or has been in the meantime.
 pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
-    let who = match holder {
-        Some(holder) => format!("is now held by {holder}"),
-        None => "was taken by another operation that has since ended".to_owned(),
+    let (who, when) = match holder {
+        Some(holder) => (format!("is now held by {holder}"), " when the other operation finishes"),
+        None => ("was taken by another operation, which has already ended".to_owned(), ""),
     };
     format!(
         "the claim on application {application} {who}: the claim was not renewed in time, or its Lease was \
          changed. This operation stops without writing anything else and leaves its running hooks in \
-         place; sync again when the other operation finishes"
+         place; sync again{when}"
     )
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn namespace_lost_message(name: &str, loss: Loss) -> String {
 
 /// Returns the message for a namespace that was deleted or recreated before the operation wrote to it.
 pub(crate) fn namespace_lost_early_message(name: &str, loss: Loss) -> String {
-    let when = if loss == Loss::Terminating { " once it is gone" } else { "" };
+    let when = if loss == Loss::Terminating { " once the namespace is gone" } else { "" };
     format!("{}, but this operation writes objects to it; sync again{when}", loss.describe(name))
 }
 

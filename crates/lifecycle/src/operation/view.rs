@@ -14,7 +14,7 @@ use super::state::{
     no_claim_warning,
 };
 
-/// Operation in the output format.
+/// JSON representation of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationView {
@@ -38,7 +38,7 @@ pub struct OperationView {
     /// Stored plan that the operation executes. `None` if the operation creates its own plan.
     #[serde(default)]
     pub plan: Option<ExecutedPlanView>,
-    /// Outcome, or the current activity or wait.
+    /// Outcome, or what the operation is currently doing or waiting for.
     pub message: String,
     /// Time at which the operation was accepted, before planning.
     pub started_at: Timestamp,
@@ -55,7 +55,7 @@ pub struct OperationView {
     /// Treatment of the application's objects, if the operation deletes the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Cascade>,
-    /// True for a dry run, which doesn't write to the cluster; otherwise absent. Also absent if the
+    /// True for a dry run, which doesn't write to the cluster. Absent for other operations, or if the
     /// operation's events were compacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -68,7 +68,7 @@ pub struct OperationView {
     pub hook_logs: Vec<HookLogView>,
     /// Warnings and errors found during planning.
     pub warnings: Vec<Warning>,
-    /// The operation's claim. `None` if the operation runs without a claim.
+    /// The operation's claim. `None` if the operation doesn't use a claim.
     #[serde(default)]
     pub claim: Option<ClaimView>,
     /// Health rules in use. `None` until the operation is planned.
@@ -111,8 +111,8 @@ pub(super) fn format_dry_run_outcome(outcome: OperationOutcome) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutedPlanView {
-    /// Hash that identifies the plan: the SHA-256 of its content in hexadecimal. The first 12 digits are
-    /// enough for display.
+    /// Hash that identifies the plan: the SHA-256 of its content in hexadecimal. Users usually see only the
+    /// first 12 digits.
     pub hash: String,
     /// Time at which the plan was computed from the cluster's state.
     pub created_at: Timestamp,
@@ -133,7 +133,8 @@ impl ExecutedPlanView {
     }
 }
 
-/// Health rules of an operation in the output format, identified by the first digits of their digests.
+/// Current and previous health rules of an operation. The first digits of a digest identify each set of
+/// rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthRulesView {
@@ -153,7 +154,7 @@ impl From<&ActiveHealthRules> for HealthRulesView {
     }
 }
 
-/// An operation's claim, in the output format.
+/// JSON representation of an operation's claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
@@ -185,7 +186,7 @@ pub enum ClaimStatus {
     Held,
     /// The operation has finished and released the claim.
     Released,
-    /// No claim is available.
+    /// The operation requested a claim, but could not get one and runs without it.
     Unavailable,
     /// Another operation acquired the claim.
     Lost,
@@ -211,7 +212,7 @@ pub struct HookLogView {
     pub text: String,
 }
 
-/// Wave in the output format.
+/// JSON representation of a wave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveView {
@@ -220,8 +221,8 @@ pub struct WaveView {
     /// Number within the phase, from the `sync-wave` annotations of the wave's objects. May be negative.
     /// Deletions use the same numbers, in descending order.
     pub wave: i64,
-    /// State of the wave. Before its work: `Pending`. During its work: `Held`, `DryRun`, `Pruning`,
-    /// `AwaitingGone`, `Clearing`, `Applying`, `AwaitingHealth`, `Settling` or `Verifying`. After its work:
+    /// State of the wave. Before the wave: `Pending`. During the wave: `Held`, `DryRun`, `Pruning`,
+    /// `AwaitingGone`, `Clearing`, `Applying`, `AwaitingHealth`, `Settling` or `Verifying`. After the wave:
     /// `Passed`, `Failed`, `Stopped` (ended early) or `Skipped` (nothing to do, or never reached).
     pub state: String,
     /// Number of objects in the wave.
@@ -245,7 +246,7 @@ pub struct WaveView {
     pub passed_at: Option<Timestamp>,
 }
 
-/// Returns the operation in the output format, or `None` before the operation is accepted.
+/// Returns the JSON representation of the operation, or `None` before the operation is accepted.
 pub fn view(state: &State) -> Option<OperationView> {
     let header = state.header()?;
     let operation = state.operation();

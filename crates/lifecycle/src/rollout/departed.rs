@@ -37,7 +37,7 @@ pub struct DepartedMemberView {
     /// Revisions of the Application's target. After a rollback, these are the revisions of its previous
     /// deployment.
     pub target_revisions: Vec<String>,
-    /// Operation that deployed these revisions, or was about to deploy them.
+    /// Operation that deployed the target revisions, or was about to deploy them.
     pub operation: Option<OperationId>,
 }
 

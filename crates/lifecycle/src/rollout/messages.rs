@@ -89,11 +89,11 @@ fn waiting_message(member: &Member) -> &'static str {
 fn stop_outcome_message(then: &StopOutcome) -> &'static str {
     match then {
         StopOutcome::Wait => "",
-        StopOutcome::Fail { .. } => ", and it counts as failed",
-        StopOutcome::Assume => ", and it counts as Healthy",
-        StopOutcome::Skip(_) => ", and it is skipped",
+        StopOutcome::Fail { .. } => ", and the Application counts as failed",
+        StopOutcome::Assume => ", and the Application counts as Healthy",
+        StopOutcome::Skip(_) => ", and the Application is skipped",
         StopOutcome::Go => " because the Application no longer exists",
-        StopOutcome::RollBack => ", and it is rolled back",
+        StopOutcome::RollBack => ", and the Application is rolled back",
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn completed_message(rollout: &Rollout) -> String {
         ("failed", names_of(|progress| matches!(progress, Progress::Failed { .. }))),
         ("skipped", names_of(|progress| matches!(progress, Progress::Skipped(_)))),
         ("assumed Healthy", names_of(|progress| *progress == Progress::Assumed)),
-        ("too late", names_of(|progress| *progress == Progress::Late)),
+        ("added too late", names_of(|progress| *progress == Progress::Late)),
         ("left the ApplicationSet", names_of(|progress| *progress == Progress::Gone)),
     ] {
         if !names.is_empty() {
@@ -138,7 +138,11 @@ pub(super) fn step_failed_message(rollout: &Rollout, step: u32, cause: Cause) ->
                 .filter(|(_, member)| !rollout.is_settled(member))
                 .map(|(name, _)| name.as_str())
                 .collect();
-            format!("{name} did not complete within {}: {}", format_duration(deadline), join_names(&open))
+            format!(
+                "{name} did not complete within {}; unfinished: {}",
+                format_duration(deadline),
+                join_names(&open)
+            )
         }
         Cause::Failures(failures) => {
             let most = spec.and_then(|step| step.max_failures).unwrap_or_default();
@@ -180,7 +184,7 @@ pub(super) fn rollback_outcome(rollout: &Rollout, step: u32) -> (End, String) {
         (
             End::Failed,
             format!(
-                "{name} could not be rolled back: {}; reason for the rollback: {reason}",
+                "{name} could not be rolled back completely; not rolled back: {}; reason for the rollback: {reason}",
                 join_names(&left)
             ),
         )

@@ -52,7 +52,7 @@ fn step_milestones(rollout: &Rollout, step: u32, state: &StepState, members: u32
     let name = step_name(step, rollout.steps.len());
     let mut all = Vec::new();
     if rollout.stage == (Stage::Held { step }) && rollout.outcome.is_none() {
-        let message = format!("{name} waits for {}", state.step.gates.join(", "));
+        let message = format!("{name} is waiting for {}", state.step.gates.join(", "));
         all.push(milestone("held", MilestoneReason::StepHeld, message, Some(rollout.since)));
     }
     if let Some(at) = state.opened_at {

@@ -42,7 +42,7 @@ pub struct Step {
     /// Maximum number of failed Applications for the step to pass. With `None`, a failed Application keeps
     /// the step open until a user handles the failure.
     pub max_failures: Option<u32>,
-    /// Action to take when more Applications fail than `max_failures`, or when the deadline passes.
+    /// Action to take if more than `max_failures` Applications fail or the deadline passes.
     pub on_failure: OnFailure,
 }
 

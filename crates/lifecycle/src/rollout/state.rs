@@ -129,7 +129,7 @@ pub enum End {
     Superseded,
     /// A user terminated the rollout.
     Terminated,
-    /// The engine gave up.
+    /// The engine aborted the rollout after repeated internal errors.
     Error,
 }
 

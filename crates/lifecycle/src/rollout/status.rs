@@ -17,8 +17,8 @@ pub enum MemberStatus {
     /// The Application's sync has begun. If the sync fails, the status remains until a user handles the
     /// failure.
     Progressing,
-    /// The Application is at its target, Synced and Healthy. The status is also used when the rollout doesn't
-    /// wait for the Application for another reason. The message then explains the reason.
+    /// The Application is at its target, Synced and Healthy. Also used if the rollout has another reason not
+    /// to wait for the Application. The message then explains this reason.
     Healthy,
     /// The Application was rolled back to its previous deployment, because it didn't reach its target. Argo
     /// CD doesn't have this status.

@@ -11,7 +11,7 @@ use super::state::{End, Member, Outcome, Progress, Rollout, Stage, State};
 use super::status::{MemberOutcome, MemberStatus, effective_target, format_step_number, member_outcome};
 use crate::fleet::{Attribution, count, format_elapsed, join_names};
 
-/// Rollout in the output format.
+/// JSON representation of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Rollout")]
@@ -82,7 +82,7 @@ pub enum StepStatus {
     NotReached,
 }
 
-/// Step in the output format.
+/// JSON representation of a step of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RolloutStepView")]
@@ -109,7 +109,7 @@ pub struct StepView {
     /// Maximum number of failed Applications. If absent, a failed Application keeps the step open.
     #[serde(default)]
     pub max_failures: Option<u32>,
-    /// Action to take when more Applications fail than `maxFailures`, or when the deadline passes.
+    /// Action to take if more than `maxFailures` Applications fail or the deadline passes.
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Time at which the sync of the step's first Application began.
@@ -118,7 +118,7 @@ pub struct StepView {
     pub passed_at: Option<Timestamp>,
 }
 
-/// Application in the ApplicationSet, as in an entry in `status.applicationStatus`.
+/// Status of an Application in a rollout. Corresponds to an entry in `status.applicationStatus`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RolloutMember")]
@@ -139,15 +139,15 @@ pub struct MemberView {
     pub target_revisions: Vec<String>,
     /// Time of the Application's last status change.
     pub last_transition_time: Timestamp,
-    /// Operation that is deploying or has deployed these revisions. In the record of a finished rollout, this
-    /// is the Application's last operation, even if it was stopped or the Application was skipped.
+    /// Operation that is deploying or has deployed the target revisions. In the record of a finished rollout,
+    /// this is the Application's last operation, even if it was stopped or the Application was skipped.
     pub operation: Option<OperationId>,
     /// Later steps that also select the Application. These steps don't update it.
     #[serde(rename = "otherSteps")]
     pub also: Vec<u32>,
 }
 
-/// Returns the rollout in the output format, or `None` before it begins.
+/// Returns the JSON representation of the rollout, or `None` before it begins.
 pub fn view(state: &State) -> Option<RolloutView> {
     let rollout = state.rollout()?;
     let (outcome, requester) = (rollout.outcome.as_ref(), Requester::parse(&rollout.by));

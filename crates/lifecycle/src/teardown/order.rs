@@ -40,7 +40,7 @@ pub enum Order {
     Orphaned,
 }
 
-/// Order of deletion, as one word.
+/// Name of the order of deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionOrder")]
 pub enum OrderKind {

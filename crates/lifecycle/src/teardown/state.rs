@@ -88,7 +88,7 @@ pub enum End {
     Failed,
     /// A user terminated the teardown.
     Terminated,
-    /// The engine gave up.
+    /// The engine aborted the teardown, for example after repeated internal errors.
     Error,
 }
 

@@ -35,7 +35,7 @@ impl OrderKind {
     }
 }
 
-/// Teardown in the output format.
+/// JSON representation of a teardown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Deletion")]
@@ -139,7 +139,7 @@ pub struct MemberView {
     pub since: Timestamp,
 }
 
-/// Returns the teardown in the output format, or `None` before it begins.
+/// Returns the JSON representation of the teardown, or `None` before it begins.
 pub fn view(state: &State) -> Option<TeardownView> {
     let teardown = state.teardown()?;
     let (outcome, requester) = (teardown.outcome.as_ref(), Requester::parse(&teardown.by));

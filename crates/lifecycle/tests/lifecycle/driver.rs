@@ -117,7 +117,7 @@ fn an_operation_in_an_endless_loop_is_ended() {
         .unwrap();
     driver.advance(at(0)).unwrap();
     assert!(driver.state().is_finished());
-    assert_eq!(driver.state().message(), "gave up after 5000000 recorded events");
+    assert_eq!(driver.state().message(), "the limit of 5000000 recorded events was reached");
 }
 
 /// Plans and requests that together use all features.

@@ -182,7 +182,7 @@ fn claim_events_describe_their_effect_on_the_operation() {
     let place = ClaimLocation { namespace: "shop".into(), name: "lease".into() };
     let taken = |at_work| ClaimEvent::Taken { holder: holder.clone(), at_work };
     let rows = [
-        (ClaimConflictPolicy::Refuse, taken(false), "checking whether it is still running"),
+        (ClaimConflictPolicy::Refuse, taken(false), "checking whether that operation is still running"),
         (ClaimConflictPolicy::Refuse, taken(true), "waiting for the end of operation"),
         (ClaimConflictPolicy::Queue, taken(false), "waiting for the end of operation"),
         (ClaimConflictPolicy::Refuse, ClaimEvent::Held { place, epoch: 1 }, "acquired the claim"),

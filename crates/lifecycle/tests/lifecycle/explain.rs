@@ -153,7 +153,7 @@ fn prunes_covered_by_one_confirmation_are_named() {
         all,
         [
             format!("Deployment shop/old: {own}"),
-            "ConfigMap shop/older: will be pruned in wave 2, covered by the same confirmation".to_owned()
+            "ConfigMap shop/older: will be pruned in wave 2; the same confirmation covers it".to_owned()
         ]
     );
     assert_eq!(state.message(), "waiting for pruning confirmation of apps/Deployment/old");
@@ -255,8 +255,8 @@ fn explains_settling_and_delays() {
     assert_explanation(
         world,
         500,
-        "wave 1 of 2 (Sync, wave 0): 0 of 1 healthy, waiting 0 s for Widget shop/w (looks healthy; settling for \
-         another 1 s); next: wave 2, 1 object",
+        "wave 1 of 2 (Sync, wave 0): 0 of 1 healthy, waiting 0 s for Widget shop/w (healthy, but must stay healthy \
+         for another 1 s); next: wave 2, 1 object",
     );
     let world = World::new(two(), SyncRequest { wave_delay: Some(seconds(30)), ..request() });
     assert_explanation(

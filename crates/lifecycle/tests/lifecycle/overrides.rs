@@ -474,7 +474,7 @@ fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
     );
     assert_eq!(world.now, 1_001);
     let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next attempt will \
-                   create a new plan; start it immediately with `retry-task`";
+                   create a new plan; start the next attempt immediately with `tidegate ops retry-task`";
     assert_eq!(rejections(&world), [refused]);
 }
 

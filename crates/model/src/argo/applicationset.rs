@@ -91,7 +91,7 @@ pub struct ApplicationSetSpec {
     /// Annotations and labels to preserve on the Applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserved_fields: Option<PreservedFields>,
-    /// Application fields that users may change without Tidegate resetting them to the template.
+    /// Application fields that users may change. Tidegate doesn't reset them to the template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_application_differences: Vec<IgnoreApplicationDifferences>,
     /// Unknown fields, preserved unchanged.
@@ -178,7 +178,7 @@ pub struct PreservedFields {
     pub rest: UnknownFields,
 }
 
-/// Application fields that users may change without Tidegate resetting them to the template.
+/// Application fields that users may change. Tidegate doesn't reset them to the template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IgnoreApplicationDifferences {

@@ -180,7 +180,7 @@ pub struct SyncWindow {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub time_zone: String,
     /// True if an Application must match every list that is set: applications, namespaces and clusters.
-    /// Otherwise, one matching list is sufficient.
+    /// If false, one matching list is sufficient.
     #[serde(default, skip_serializing_if = "is_false")]
     pub and_operator: bool,
     /// True if a sync that was allowed when it started may continue after the window closes.

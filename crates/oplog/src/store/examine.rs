@@ -56,7 +56,7 @@ pub(crate) fn examine_database(
                 Err(VerifyError::Unreadable(error)) => return Err(error),
             },
             Err(error) if is_damage(&error) => {
-                let reason = format!("its rows cannot be read: {error}");
+                let reason = format!("the rows of stream {stream} cannot be read: {error}");
                 findings.unreadable.get_or_insert_with(|| reason.clone());
                 Err(StreamFault::new(reason))
             }

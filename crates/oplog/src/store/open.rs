@@ -149,7 +149,7 @@ fn open_or_salvage(
                 Some(reason) => reason,
             }
         }
-        Err(OpenError::Damaged(reason)) => format!("it cannot be opened: {reason}"),
+        Err(OpenError::Damaged(reason)) => format!("the previous database could not be opened: {reason}"),
         Err(OpenError::Other(error)) => return Err(error),
     };
     let database = folders.salvage(testimony, quarantine, &reason)?;
@@ -229,7 +229,7 @@ fn report_losses(
                 last.saturating_add(1),
             ),
             None => {
-                format!("lost: all {seen} acknowledged events are missing from the database")
+                format!("events lost: all {seen} acknowledged events are missing from the database")
             }
         };
         // If the end of the stream was just truncated, the quarantine already has a report with this number

@@ -117,8 +117,13 @@ impl SledLog {
             );
             events.push(event.map_err(|error| damage_error(stream, &format!("event {last}"), error))?);
         }
-        if last != head.last || digest != head.digest {
-            let reason = format!("its events end at {last}, but its head ends at {}", head.last);
+        if last != head.last {
+            let reason =
+                format!("its last event is {last}, but its head states that the last event is {}", head.last);
+            return Err(LogError::Damaged { stream: stream.into(), reason });
+        }
+        if digest != head.digest {
+            let reason = "the digest of its events differs from the digest in its head".to_owned();
             return Err(LogError::Damaged { stream: stream.into(), reason });
         }
         Ok(events)

@@ -113,6 +113,6 @@ pub(crate) fn check_reference(stream: StreamId, digest: Digest, row: &[u8]) -> R
     if framed.payload == digest.0 {
         Ok(())
     } else {
-        Err(FrameError::InvalidContent("it refers to another blob".to_owned()))
+        Err(FrameError::InvalidContent("the reference and its key name different blobs".to_owned()))
     }
 }

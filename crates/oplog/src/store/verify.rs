@@ -222,7 +222,7 @@ impl Verdict {
                 // The batch with this row never reached the head, so the row was never acknowledged.
                 self.remove.push(key.to_vec());
                 self.repairs.push(format!(
-                    "removed from the end: event {sequence}, because the head ends at event {stated}"
+                    "removed event {sequence}, which was never acknowledged: the last acknowledged event is {stated}"
                 ));
                 continue;
             }
@@ -238,7 +238,9 @@ impl Verdict {
                     if events.peek().is_none() =>
                 {
                     self.remove.push(key.to_vec());
-                    self.repairs.push(format!("removed from the end: incomplete last event {sequence}"));
+                    self.repairs.push(format!(
+                        "removed event {sequence}, the last one, because its record is incomplete"
+                    ));
                     break;
                 }
                 Err(error) => self.record_missing(&format!("event {sequence}"), error)?,
@@ -252,7 +254,9 @@ impl Verdict {
             self.repairs.push(cut);
             (self.head.last, self.head.digest) = (last, digest);
         } else if digest != self.head.digest {
-            return Err(StreamFault::new("its events do not match its head").into());
+            return Err(
+                StreamFault::new("the digest of its events differs from the digest in its head").into()
+            );
         }
         Ok(())
     }
@@ -315,7 +319,7 @@ impl Verdict {
                 let address = Address { family: Family::Snapshot, stream, number: mark.sequence };
                 match checks.check_record(RecordType::Snapshot, address, row) {
                     Ok(blob) if blob == mark.blob => return Ok(()),
-                    Ok(_) => "its location differs from the one in the stream's head".to_owned(),
+                    Ok(_) => "it is not stored where the stream's head states".to_owned(),
                     Err(ReadError::Log(error)) if is_system_error(&error) => {
                         return Err(VerifyError::Unreadable(error));
                     }

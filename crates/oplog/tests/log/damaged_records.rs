@@ -198,7 +198,7 @@ fn missing_truncated_and_exchanged_records_are_detected() {
         (
             "event beyond the head",
             |db| copy_row(db, &event_key(1, 4), &event_key(1, 5)),
-            Expectation::Repaired(4, "because the head ends at event 4"),
+            Expectation::Repaired(4, "the last acknowledged event is 4"),
         ),
         (
             "events exchanged",

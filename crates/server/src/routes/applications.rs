@@ -130,7 +130,7 @@ const REFRESH: &str = "/api/v1/applications/{namespace}/{name}/refresh";
 struct ListQuery {
     #[serde(flatten)]
     page: PageQuery,
-    /// Number of items to skip; an alternative to `page` for views that show a part of a changing list.
+    /// Number of items to skip. Use it instead of `page` to show a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: OrderBy,
@@ -244,8 +244,8 @@ struct ResourceSummary {
     /// Status of the object, as in the application's status.
     #[serde(flatten)]
     resource: ResourceStatus,
-    /// Description of the health rule that applies to the object. Absent if there is no rule; a sync doesn't
-    /// wait for the object then.
+    /// Description of the health rule that applies to the object. Absent if there is no rule. Syncs don't
+    /// wait for objects without a rule.
     health_rule: Option<String>,
 }
 
@@ -381,8 +381,7 @@ enum ConcurrencyPolicy {
     Refuse,
     /// Starts the sync after the running operation has finished.
     Queue,
-    /// Terminates the running operation after its running hooks have finished, provided that the operation is
-    /// waiting or has failed.
+    /// Ends the running operation as soon as it waits or an attempt fails, but never while a hook is running.
     Supersede,
 }
 

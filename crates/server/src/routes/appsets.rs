@@ -133,7 +133,7 @@ async fn list(call: Call<PageQuery>) -> Result<AppSetPage, Problem> {
 struct SummariesQuery {
     #[serde(flatten)]
     page: PageQuery,
-    /// Number of items to skip; an alternative to `page` for views that show a part of a changing list.
+    /// Number of items to skip. Use it instead of `page` to show a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: AppSetOrder,

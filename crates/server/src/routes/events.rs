@@ -48,9 +48,10 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct EventsQuery {
-    /// Only events for this application, as NAMESPACE/NAME, or as NAME in the control plane's namespace.
+    /// Only events for this application: NAMESPACE/NAME, or NAME if it is in the control plane's namespace.
     application: Option<String>,
-    /// Only events for this ApplicationSet, as NAMESPACE/NAME, or as NAME in the control plane's namespace.
+    /// Only events for this ApplicationSet: NAMESPACE/NAME, or NAME if it is in the control plane's
+    /// namespace.
     application_set: Option<String>,
     /// Only events for this operation.
     operation: Option<String>,

@@ -316,7 +316,7 @@ async fn export_page(call: Call) -> HandlerResult {
 struct AcceptedRequest {
     /// Operation that the request applies to.
     id: OperationId,
-    /// True if the server's process is running the operation and receives the request immediately. Otherwise,
+    /// True if the server's process is running the operation and receives the request immediately. If false,
     /// the next process that resumes the operation receives the request.
     is_running: bool,
 }

@@ -138,6 +138,7 @@ async fn get(call: Call<GetQuery>) -> HandlerResult {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StoredPlan")]
 struct FullPlan {
+    /// Summary of the plan.
     summary: PlanSummary,
     /// The plan, as recorded in the log. Secret values are masked.
     plan: serde_json::Value,

@@ -43,8 +43,8 @@ struct SessionInfo {
     /// Name of the provider for signing in at /api/v1/session/oidc; absent if no provider is configured. If
     /// the server has neither tokens nor a provider, callers don't need to authenticate.
     provider: Option<String>,
-    /// Value of the `X-Tidegate-CSRF` header that all requests with changes must send; absent without a
-    /// session.
+    /// Value for the `X-Tidegate-CSRF` header, which every request that makes changes must contain; absent
+    /// without a session.
     csrf: Option<String>,
     /// Time until the session expires, in seconds; absent without a session.
     expires_in_seconds: Option<u64>,

@@ -95,7 +95,9 @@ fn credentials_do_not_follow_to_another_host() {
     bench.commit("app/newer.yaml", "{}");
     let error = bench.observe_and_read("main").unwrap_err().to_string();
     let there = other.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
-    assert!(error.contains(&format!("redirected to {there}, and the credentials in Secret ")), "{error}");
+    let redirect =
+        format!("redirected the request to {there}, and Tidegate does not send the credentials in Secret ");
+    assert!(error.contains(&redirect), "{error}");
     assert!(!error.contains("does not accept") && !error.contains("hunter2"), "{error}");
 }
 

@@ -11,8 +11,7 @@ use tidegate_model::{OperationId, PlanApproval, Timestamp};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanSummary {
-    /// SHA-256 hash of the complete plan, in hexadecimal. It identifies the plan; the first 12 digits are
-    /// enough for users.
+    /// SHA-256 hash of the complete plan, in hexadecimal. Requests accept any prefix with at least 6 digits.
     pub hash: String,
     /// Namespace of the plan's Application.
     pub namespace: String,

@@ -200,7 +200,9 @@ impl ApplicationStore for FolderStore {
 
 /// Returns the file that contains only this Application.
 fn application_file(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError> {
-    let also = format!(", with the finalizer {RESOURCES_FINALIZER} to delete its objects as well");
+    let also = format!(
+        "; to delete its objects as well, first add the finalizer {RESOURCES_FINALIZER} to the document"
+    );
     find_single_document_file(
         folder,
         |file| file.applications.contains_key(key),

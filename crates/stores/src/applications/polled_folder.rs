@@ -413,7 +413,7 @@ pub fn find_single_document_file(
     match found.as_slice() {
         [(path, false)] => Ok(path.clone()),
         [(path, true)] => refused(format!(
-            "{} contains other documents besides {what}: remove that document from the file manually{also}",
+            "{} contains other documents besides {what}: remove the document of {what} from the file manually{also}",
             path.display()
         )),
         [] => refused(format!("{what} is not in any readable file")),

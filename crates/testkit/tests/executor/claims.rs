@@ -591,9 +591,11 @@ async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
     let view = wait_for_end(&one.engine, id).await;
     assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Unavailable));
     let message = &view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap().message;
-    for text in
-        ["the namespace of its Lease is being deleted", "team because it is being terminated", "default"]
-    {
+    for text in [
+        "the namespace of the claim's Lease is being deleted",
+        "team because it is being terminated",
+        "default",
+    ] {
         assert!(message.contains(text), "{text}: {message}");
     }
     assert!(!message.contains("grant the rights"), "{message}");

@@ -189,7 +189,7 @@ async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     assert_eq!(
         explanation.to_string(),
         format!(
-            "planning; the cluster is rate limiting requests until {until} (less than 9 s): 429 Too Many Requests to GET /api; trying again"
+            "planning; the cluster is rate limiting requests until {until} (in less than 9 s): 429 Too Many Requests to GET /api; trying again"
         )
     );
     let silent =

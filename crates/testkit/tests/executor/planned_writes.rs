@@ -67,7 +67,7 @@ async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
         (
             refused,
             "CustomResourceDefinition",
-            "the names of definition widgets.example.com are not accepted: the simulation is configured to refuse it",
+            "the names of definition widgets.example.com are not accepted: the simulation is configured to refuse this definition",
         ),
     ] {
         let cluster = FaultyCluster::reliable();

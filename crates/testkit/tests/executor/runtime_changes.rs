@@ -115,7 +115,7 @@ async fn an_operation_records_its_health_rules() {
     let known = view.health_rules.unwrap();
     assert_eq!((known.digest, known.before), (second.short(), Some(first.short())));
     let changed = format!(
-        "; its health rules changed at {}, from {} to {}",
+        "; the operation's health rules changed at {}, from {} to {}",
         known.since,
         first.short(),
         second.short()

@@ -188,7 +188,7 @@ fn results_after_changed_health_rules_are_unchanged() {
     assert_eq!((rules.digest.as_str(), rules.before.as_deref()), ("777777777777", Some("0f0f0f0f0f0f")));
     let reason = explain(&load_state(&log, id(15)), at(20)).to_string();
     assert!(
-        reason.contains(&format!("its health rules changed at {}, from 0f0f0f0f0f0f", at(9))),
+        reason.contains(&format!("the operation's health rules changed at {}, from 0f0f0f0f0f0f", at(9))),
         "{reason}"
     );
 }

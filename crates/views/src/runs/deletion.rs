@@ -27,7 +27,7 @@ fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
     match event {
         Event::Created { by, order, members, at, .. } => {
             let what = match order {
-                Order::Orphaned => "will be released and will outlive their ApplicationSet",
+                Order::Orphaned => "will be released and kept when their ApplicationSet is deleted",
                 Order::Collected => "will be deleted with their ApplicationSet, all at once",
                 _ => "will be deleted",
             };

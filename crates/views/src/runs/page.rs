@@ -198,7 +198,7 @@ fn render_deletion(deletion: &TeardownView) -> Markup {
         Markup::text_element(
             "p",
             &format!(
-                "Blocked because their number exceeded the limit; approved by {}.",
+                "Deletions that were blocked because their number exceeded the limit; approved by {}.",
                 describe_approval(one)
             ),
         )

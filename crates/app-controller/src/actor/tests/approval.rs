@@ -104,8 +104,11 @@ async fn a_sync_waits_and_writes_nothing_until_its_plan_is_approved() {
         .await;
     let short = &hash[..12];
     assert!(text.starts_with(&format!("plan {short} (2 to create, including 1 hook; revision ")), "{text}");
-    assert!(text.ends_with(&format!(") waits for an approval: tidegate app approve web {short}")), "{text}");
-    assert!(message.starts_with("waiting for an approval of plan "), "{message}");
+    assert!(
+        text.ends_with(&format!(") is waiting for an approval: tidegate app approve web {short}")),
+        "{text}"
+    );
+    assert!(message.starts_with("waiting for an approval for plan "), "{message}");
     // Without changes, there is neither a new plan nor a write.
     environment.compare("web", RefreshLevel::Latest).await;
     let writes = environment.writes();
@@ -224,7 +227,7 @@ async fn an_application_and_its_project_each_need_their_own_approval() {
     approve(&environment, &hash, "ann").await.unwrap();
     let text = environment
         .wait_until("web", |one, _| Some(approval_message(one)).filter(|message| !message.contains("ben")));
-    assert!(text.await.contains("waits for an approval by cleo (required by project default)"));
+    assert!(text.await.contains("is waiting for an approval by cleo (required by project default)"));
     assert_untouched(&environment);
     let again = approve(&environment, &hash, "ann").await.unwrap_err().to_string();
     assert!(again.contains("ann has already approved the plan"), "{again}");

@@ -63,7 +63,8 @@ impl ActorState {
 
     fn restart_hint(&self) -> String {
         let name = qualified_name(&self.set);
-        self.describe_restart().unwrap_or_else(|| format!("`tidegate appset retry {name}` starts it again"))
+        self.describe_restart()
+            .unwrap_or_else(|| format!("`tidegate appset retry {name}` restarts the deletion"))
     }
 
     /// Describes a requested restart and what it is waiting for.

@@ -61,7 +61,7 @@ fn next_action(position: Position<'_>) -> NextAction {
             format!("tidegate appset status {set}"),
             "lists the Applications that are left unchanged, with the reasons",
         ),
-        (None, None) => NextAction::nothing("changes are applied when its generators detect them"),
+        (None, None) => NextAction::nothing("changes are applied when the generators detect them"),
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
                 Position { refused: 2, ..none },
                 "`tidegate appset status fleet` lists the Applications that are left unchanged, with the reasons",
             ),
-            (none, "nothing to do; changes are applied when its generators detect them"),
+            (none, "nothing to do; changes are applied when the generators detect them"),
         ] {
             assert_eq!(next_action(position).to_string(), expected);
         }

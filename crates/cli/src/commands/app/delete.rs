@@ -104,8 +104,11 @@ fn describe_from_status(application: &Application, cascade: Cascade) -> Vec<Stri
         _ => deletion::owned_objects(application),
     };
     let first = match u32::try_from(known.len()).unwrap_or(u32::MAX) {
-        0 => "the status lists no objects to delete".to_owned(),
-        number => format!("{} in the status may be deleted", format_count(number, "object", "objects")),
+        0 => "the application's status lists no objects to delete".to_owned(),
+        number => format!(
+            "{} listed in the application's status may be deleted",
+            format_count(number, "object", "objects")
+        ),
     };
     let each = known.into_iter().map(|(gvk, namespace, name)| {
         let place = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };

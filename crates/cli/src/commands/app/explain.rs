@@ -49,7 +49,7 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
             show_idle_status(args, &transport, &application, printer).await?;
             if let (Some(id), Format::Text) = (id, args.output) {
                 printer.note(&format!(
-                    "the resource contains no more details; for the state of each wave in operation {id}, \
+                    "the Application resource contains no more details; for the state of each wave in operation {id}, \
                      query the service: `tidegate app explain {} --server URL`",
                     args.name
                 ));

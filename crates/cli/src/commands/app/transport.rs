@@ -231,7 +231,7 @@ impl KubeTransport {
             }
             Request::TerminateApplication { reason, .. } if !reason.is_empty() => {
                 Err(ServiceError::BadInput {
-                    message: "a reason cannot be recorded in the resource; omit --reason, or use a service with --server URL".to_owned(),
+                    message: "a reason cannot be recorded in the Application resource; omit --reason, or use a service with --server URL".to_owned(),
                 })
             }
             Request::TerminateApplication { name, .. } => direct.terminate(&direct.find_one(&name).await?).await,
@@ -315,8 +315,8 @@ impl PickupCheck<'_> {
             matches!(self.transport, Transport::Cluster(_)) && self.since.elapsed() >= PICKUP_TIMEOUT;
         if is_late && !is_taken_up && !self.has_warned.replace(true) {
             self.printer.note(
-                "still waiting: no service has picked up the request in the resource; check that a service \
-                 manages this namespace",
+                "still waiting: no service has picked up the request from the Application resource; \
+                 check that a service manages this namespace",
             );
         }
     }

@@ -59,7 +59,7 @@ impl IdleStatus {
             Some(older) => NextAction::wait(&format!("operation {older} ends"))
                 .or(&format!("`tidegate explain {older}` shows what that operation is waiting for")),
             None if self.window.is_some() => NextAction::wait("a sync window permits the sync"),
-            None => NextAction::wait("the reason reported by the operation no longer applies"),
+            None => NextAction::wait("the wait described in the operation's message ends"),
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
             ),
             (
                 pending_status(),
-                "nothing to do; it continues when the reason reported by the operation no longer applies",
+                "nothing to do; it continues when the wait described in the operation's message ends",
             ),
             (
                 IdleStatus { sync: OutOfSync, ..appset_status(SyncTime::InStep(2)) },

@@ -38,7 +38,7 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
                 "NamesAccepted",
                 "False",
                 "KindConflict",
-                "the simulation is configured to refuse it",
+                "the simulation is configured to refuse this definition",
                 &now
             ),
             build_condition(

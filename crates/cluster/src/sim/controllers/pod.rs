@@ -104,7 +104,7 @@ pub fn pod_status(object: &Object, stage: PodStage, started: &str, now: &str) ->
         "observedGeneration": object.generation(),
     });
     if let (PodStage::Failed, Some(fields)) = (stage, status.as_object_mut()) {
-        fields.insert("message".to_owned(), "the simulation is configured to fail it".into());
+        fields.insert("message".to_owned(), "the simulation is configured to fail this pod".into());
     }
     status
 }

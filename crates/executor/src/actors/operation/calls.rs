@@ -240,7 +240,9 @@ impl TaskJob {
         let found = task.and_then(|task| manifests.get(task.manifest?.index()));
         found.ok_or_else(|| {
             let name = task.map_or_else(|| self.task.to_string(), |task| task.key().to_string());
-            CallError::permanent(format!("the manifest of {name} is not in the operation's bundle"))
+            CallError::permanent(format!(
+                "the manifest of {name} is missing from the operation's stored manifests"
+            ))
         })
     }
 

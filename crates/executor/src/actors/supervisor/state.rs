@@ -86,7 +86,7 @@ pub(crate) enum ActorRole {
 impl fmt::Display for ActorRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Operation(operation) => write!(f, "the actor of operation {operation}"),
+            Self::Operation(operation) => write!(f, "the actor that runs operation {operation}"),
             Self::Log => f.write_str("the engine's log actor"),
             Self::Cluster(destination) => write!(f, "the engine's watches of the {destination}"),
         }

@@ -73,7 +73,7 @@ pub enum ClaimEvent {
 }
 
 /// Prefix of the reason if the Lease's namespace is being deleted. More permissions wouldn't help then.
-const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
+const NAMESPACE_TERMINATING: &str = "the namespace of the claim's Lease is being deleted";
 
 /// Separator between the Lease and the cluster's message in a [`ClaimEvent::not_renewed`] reason.
 const NOT_RENEWED: &str = " cannot be renewed: ";

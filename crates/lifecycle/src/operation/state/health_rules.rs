@@ -15,12 +15,12 @@ pub struct ActiveHealthRules {
 }
 
 impl ActiveHealthRules {
-    /// Formats a change, such as `its health rules changed at 2026-11-21T09:30:00.000Z, from 0f3c21aa90be to
+    /// Formats a change, such as `the operation's health rules changed at 2026-11-21T09:30:00.000Z, from 0f3c21aa90be to
     /// 77ab01f2c3d4`. Returns `None` if the rules didn't change.
     pub(in crate::operation) fn describe_change(&self) -> Option<String> {
         let Self { digest, since, before } = self;
         Some(format!(
-            "its health rules changed at {since}, from {} to {}",
+            "the operation's health rules changed at {since}, from {} to {}",
             before.as_ref()?.short(),
             digest.short()
         ))

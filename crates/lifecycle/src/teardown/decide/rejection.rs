@@ -38,7 +38,7 @@ pub enum Rejection {
     NotPaused,
     /// Other clients delete or release the Applications, so the teardown only records the result.
     #[error(
-        "you cannot pause or terminate this deletion, or skip its Applications, because they are all deleted or released at once and Tidegate only records the result"
+        "all Applications of this deletion are deleted or released at once, and Tidegate only records the result; you cannot pause or terminate the deletion, or skip Applications"
     )]
     Witnessed,
     /// None of the named Applications can be skipped.

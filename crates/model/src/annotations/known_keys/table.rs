@@ -57,7 +57,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             MIGRATION_MANAGER,
             Object,
-            "Field manager whose client-side applied fields are taken over by server-side apply.",
+            "Field manager of earlier client-side applies. Server-side apply takes over its fields.",
         ),
         supported(
             INSTALLATION_ID,
@@ -162,12 +162,16 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
             Object,
             "Inputs of a hook in addition to its manifest: `GROUP:KIND:NAMESPACE/NAME`, comma-separated.",
         ),
-        supported(HOOK_RUNNER, Object, "Registered hook runner that runs the hook instead of the cluster."),
+        supported(
+            HOOK_RUNNER,
+            Object,
+            "Registered hook runner that executes the hook, which is not created in the cluster.",
+        ),
         supported(HEALTH_JUDGE, Object, "Registered health judge that replaces the built-in health rule."),
         supported(
             HEALTH_CONVENTION,
             Object,
-            "General status convention: `off` disables it, and `required` treats a missing status as progressing.",
+            "General convention for the health of the object: `off` disables it, and `required` treats a missing status as progressing.",
         ),
         supported(
             HEALTH_GRACE,
@@ -241,16 +245,16 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             HOOK_ATTEMPT,
             Internal,
-            "Number of the operation's attempt for which a hook was created, starting at 1.",
+            "Attempt of the operation for which a hook was created, numbered from 1.",
         ),
         supported(HOOK_PHASE, Internal, "Phase for which a hook was created."),
         supported(CLAIM_APPLICATION, Internal, "On a claim: name of the claimed application."),
         supported(
             CLAIM_HOLDER,
             Internal,
-            "On a claim: user and machine that run the operation that holds it.",
+            "On a claim: user and machine of the operation that holds the claim.",
         ),
-        supported(CLAIM_REVISION, Internal, "On a claim: revision of the operation that holds it."),
+        supported(CLAIM_REVISION, Internal, "On a claim: revision of the operation that holds the claim."),
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY,
             Internal,
@@ -259,7 +263,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER,
             Internal,
-            "On a claim: user and machine that run the operation that asks the holder to stop.",
+            "On a claim: user and machine of the operation that asks the holder to stop.",
         ),
     ]
 };

@@ -34,8 +34,8 @@ pub struct ScmGenerator {
     /// Repositories of an account on AWS CodeCommit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws_code_commit: Option<ScmAwsCodeCommit>,
-    /// Filters for repositories and branches. At least one filter of each kind must match (default: all
-    /// repositories and branches).
+    /// Repository filters and branch filters. At least one of each kind must match (default: all repositories
+    /// and branches).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ScmFilter>,
     /// Protocol for cloning the repositories: `ssh` or `https`.

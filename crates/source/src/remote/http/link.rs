@@ -296,8 +296,8 @@ impl Link {
         let [there, meant] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
         Problem::new(format!(
-            "{said}: {meant} redirected to {there}, and the credentials in Secret {secret} are not sent \
-             there"
+            "{said}: {meant} redirected the request to {there}, and Tidegate does not send the credentials in \
+             Secret {secret} to a different server"
         ))
         .with_hint("use the URL of the other server, and add a Secret for it")
     }

@@ -51,8 +51,11 @@ impl TokenRequest<'_> {
             return TokenFailure { error: self.error(&text), retry_at: Some(until) };
         }
         let said = self.error_message(content).map(|text| format!(" ({text})")).unwrap_or_default();
-        let sends =
-            if status.is_redirection() { ", and credentials are not sent to redirect targets" } else { "" };
+        let sends = if status.is_redirection() {
+            ", and Tidegate does not send credentials to redirect targets"
+        } else {
+            ""
+        };
         let hint = match hint {
             "" if status.is_server_error() => "the next comparison will try again",
             hint => hint,

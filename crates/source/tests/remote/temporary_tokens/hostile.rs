@@ -98,7 +98,7 @@ fn redirects_with_an_assertion_are_not_followed() {
             .github
             .set_responses(move |_| ServerResponse::Complete(307, vec![location.clone()], String::new()));
         let error = stage.error();
-        let expected = "returned 307 Temporary Redirect, and credentials are not sent to redirect targets; check githubAppEnterpriseBaseUrl";
+        let expected = "returned 307 Temporary Redirect, and Tidegate does not send credentials to redirect targets; check githubAppEnterpriseBaseUrl";
         assert!(error.contains(expected), "{error}");
         assert_eq!((stage.token_requests().len(), other.requests().len()), (1, 0));
     }

@@ -163,7 +163,11 @@ fn a_member_without_a_previous_deployment_cannot_be_rolled_back() {
     world.behavior("b").failures = 1;
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Failed));
-    assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
+    assert!(
+        world.message().contains("could not be rolled back completely; not rolled back: a;"),
+        "{}",
+        world.message()
+    );
 }
 
 /// An unhealthy Application without a previous deployment is listed as failed, and the rollback doesn't wait
@@ -187,7 +191,11 @@ fn members_that_cannot_be_rolled_back_take_no_rollback_capacity() {
     );
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Failed), "{:?}", world.transcript);
-    assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
+    assert!(
+        world.message().contains("could not be rolled back completely; not rolled back: a;"),
+        "{}",
+        world.message()
+    );
 }
 
 #[test]
@@ -211,7 +219,7 @@ fn a_step_fails_after_its_deadline() {
         world.run_until(60_000);
         assert_eq!(rollout_end(&world), expected, "{on_failure:?}: {}", world.explain());
         assert!(
-            world.explain().contains("step 1 of 1 did not complete within 30 s: b, c"),
+            world.explain().contains("step 1 of 1 did not complete within 30 s; unfinished: b, c"),
             "{}",
             world.explain()
         );

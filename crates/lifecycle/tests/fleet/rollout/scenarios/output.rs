@@ -122,7 +122,7 @@ fn milestones_of_a_rollout_follow_from_its_state() {
             "0 RolloutStarted 6 Applications in 3 steps",
             "0 StepOpened step 1 of 3 (env in (dev)): 2 Applications",
             "2000 StepPassed step 1 of 3 (env in (dev)) is done",
-            "2000 StepHeld step 2 of 3 waits for approval",
+            "2000 StepHeld step 2 of 3 is waiting for approval",
             "20000 StepOpened step 2 of 3 (env in (qa)): 1 Application",
             "22000 StepPassed step 2 of 3 (env in (qa)) is done",
             "22000 StepOpened step 3 of 3 (env in (prod)): 3 Applications",

@@ -248,7 +248,7 @@ fn applications_join_and_leave_during_a_rollout() {
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Completed));
     // The Application's step had already passed, so the next rollout includes it.
-    assert!(world.message().contains("too late: dev-c"), "{}", world.message());
+    assert!(world.message().contains("added too late: dev-c"), "{}", world.message());
     assert!(world.transcript.iter().any(|line| line.ends_with("Sync prod-d")));
     assert!(!world.transcript.iter().any(|line| line.ends_with("Sync dev-c")));
 }
