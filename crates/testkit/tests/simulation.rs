@@ -23,7 +23,7 @@ fn no_seed_breaks_a_rule() {
         println!("{report:#?}");
         return;
     }
-    let seeds = effort::rounds("TIDEGATE_SIM_SEEDS", 200, 1000);
+    let seeds = effort::rounds("TIDEGATE_SIM_SEEDS", 200, 500);
     let all: Vec<u64> = (1..=seeds).collect();
     let runs = effort::on_all_cores(&all, |seed| catch_unwind(AssertUnwindSafe(|| simulate(*seed, false))));
     let (mut ends, mut steps, mut crashes, mut events) = (BTreeMap::new(), 0, 0, 0);
@@ -65,7 +65,7 @@ fn no_seed_lets_two_operations_of_an_application_run_at_once() {
         println!("{:#?}", simulate_rivals(seed, true));
         return;
     }
-    let seeds = effort::rounds("TIDEGATE_RIVAL_SEEDS", 60, 500);
+    let seeds = effort::rounds("TIDEGATE_RIVAL_SEEDS", 60, 250);
     let all: Vec<u64> = (1..=seeds).collect();
     let runs =
         effort::on_all_cores(&all, |seed| catch_unwind(AssertUnwindSafe(|| simulate_rivals(*seed, false))));
