@@ -314,7 +314,7 @@ fn sync_help_footer() -> String {
     format!(
         "\
 Environment:
-  ARGOCD_SYNC_WAVE_DELAY  seconds to wait between waves, instead of waiting for an up-to-date health status; 0 means no delay
+  ARGOCD_SYNC_WAVE_DELAY  minimum number of seconds between waves; 0 means no delay
 
 Examples:
   tidegate sync examples/shop --app shop --sim

@@ -45,7 +45,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/app-controller/src/actor/tests/approval.rs::a_sync_waits_and_writes_nothing_until_its_plan_is_approved",
         "tests/e2e/api/plans.rs::a_plan_waits_for_its_approvers_and_is_executed_once",
     ]),
-    ("**Retries.** Argo CD starts from", &[
+    ("**Retries.** When Argo CD retries", &[
         "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_repeats_failed_tasks_of_the_failed_wave",
         "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_from_the_start_repeats_everything",
         "golden retry",
@@ -64,7 +64,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/diagnostics.rs::the_message_of_a_failed_operation_names_objects_and_reasons",
         "tests/e2e/sync.rs::a_failing_hook_stops_the_rest_and_runs_the_failure_hook",
     ]),
-    ("**Cluster outages** (no connection, 401,", &[
+    ("**Cluster outages**, such as a", &[
         "crates/testkit/tests/executor/outages.rs::an_operation_survives_an_outage_of_minutes",
         "crates/testkit/tests/executor/outages.rs::the_start_and_cause_of_an_outage_are_reported",
         "crates/testkit/tests/executor/outages.rs::a_deadline_ends_the_wait",
@@ -148,7 +148,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
         "tests/e2e-kube/sync.rs::a_namesake_application_of_another_team_loses_nothing",
     ]),
-    ("**Objects marked by the application's", &[
+    ("**Objects marked before a change", &[
         "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
         "tests/e2e/tracking.rs::a_changed_method_loses_and_touches_nothing",
     ]),
@@ -314,7 +314,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/application/tests/rules/progress.rs::the_application_names_a_manager_whose_fields_are_taken_over",
         "crates/testkit/tests/kube/cluster/writes.rs::client_side_apply_keeps_foreign_fields_and_migrates_to_server_side",
     ]),
-    ("**Immutable fields.** Argo CD shows", &[
+    ("**Immutable fields.** If a sync", &[
         "tests/e2e-kube/refused.rs::an_immutable_field_is_named",
         "tests/e2e-kube/refused.rs::immutable_secrets_are_reported_without_values",
     ]),
@@ -342,7 +342,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_during_its_writes_fails_the_operation",
         "tests/e2e/sync.rs::a_namespace_is_not_pruned_before_its_contents",
     ]),
-    ("If the operation would prune", &[
+    ("If the operation itself would", &[
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_downtime_fails_the_operation",
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_an_outage_fails_the_operation",
         "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_a_recreated_namespace",
@@ -354,7 +354,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_during_its_writes_fails_the_operation",
         "tests/e2e/sync.rs::a_namespace_is_not_pruned_before_its_contents",
     ]),
-    ("Otherwise, it fails when it", &[
+    ("If another client deletes or", &[
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_downtime_fails_the_operation",
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_an_outage_fails_the_operation",
         "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_a_recreated_namespace",
@@ -371,7 +371,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/extensions.rs::an_unregistered_gate_is_closed",
         "crates/testkit/tests/executor/health_judges.rs::an_unregistered_judge_means_progressing",
     ]),
-    ("**Gates that repeat their result.**", &[
+    ("**Results of gates.** A gate", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_repeated_gate_verdict_is_not_recorded",
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_may_close_again_before_the_others_open",
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_that_was_open_before_a_restart_is_asked_again",
@@ -397,7 +397,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("jq in `ignoreDifferences`", &[
         "crates/planner/src/diff/ignore/jq.rs::non_path_and_expensive_expressions_are_rejected",
     ]),
-    ("Argo CD compares with the", &[
+    ("Argo CD compares an object", &[
         "crates/planner/src/diff/tests.rs::the_server_prediction_counts",
         "crates/planner/src/diff/tests.rs::a_local_difference_is_certain",
         "tests/e2e-kube/sync.rs::a_second_sync_makes_no_unnecessary_writes",
@@ -495,7 +495,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
         "crates/kube/src/patch/tests/field_owners.rs::fields_of_several_managers_become_ours",
     ]),
-    ("To prevent this, the first", &[
+    ("To remove fields that Argo", &[
         "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
         "crates/kube/src/patch/tests/field_owners.rs::fields_of_several_managers_become_ours",
     ]),
@@ -516,11 +516,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("**Crash between the two writes.**", &[
         "crates/executor/src/effects/resources/tests.rs::an_interrupted_takeover_is_completed",
     ]),
-    ("**`ClientSideApplyMigration=false`.** Tidegate doesn't take over", &[
+    ("**`ClientSideApplyMigration=false`.** With this option, Tidegate", &[
         "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
         "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
     ]),
-    ("**`ClientSideApplyMigrationManager=NAME`.** This sync option replaces", &[
+    ("**`ClientSideApplyMigrationManager=NAME`.** In addition to the", &[
         "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
     ]),
     ("In the plan, the reason", &[
@@ -543,7 +543,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("**`Validate=false`** omits unknown fields from", &[
         "tests/e2e-kube/refused.rs::unknown_fields_are_dropped_without_validation",
     ]),
-    ("You can set each option", &[
+    ("You can set `ServerSideApply` and", &[
         "tests/e2e-kube/refused.rs::an_application_with_repeated_keys_migrates",
         "crates/app-controller/src/shared_state.rs::explicit_options_override_the_defaults",
     ]),
@@ -557,7 +557,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_runs_the_hook",
         "crates/testkit/tests/executor/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
     ]),
-    ("If no process continues the", &[
+    ("If an operation is interrupted", &[
         "crates/testkit/tests/executor/rivals.rs::the_hook_of_a_dead_operation_blocks_until_it_ends",
     ]),
     ("While an operation runs, a", &[
@@ -602,7 +602,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden skipped-hook",
         "golden hook-marked-as-done",
     ]),
-    ("The tasks' results are `Skipped`", &[
+    ("The result of a skipped", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
@@ -626,7 +626,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("`retry-task` has the following effects.", &[
+    ("The effect of `retry-task` depends", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
@@ -671,12 +671,12 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("Tidegate refuses these requests if", &[
+    ("Tidegate refuses `skip`, `mark-done` and", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_rejected_override_describes_the_current_state",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_dry_run_has_nothing_to_skip",
         "crates/lifecycle/tests/lifecycle/table/inputs.rs::every_state_handles_every_input",
     ]),
-    ("Tidegate requests a deletion only", &[
+    ("Tidegate doesn't request the deletion", &[
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_changed_object_is_pruned",
     ]),
@@ -722,10 +722,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/tracking.rs::manifests_are_marked_by_the_method",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
     ]),
-    ("The method is recorded with", &[
+    ("The tracking method is recorded", &[
         "tests/e2e/tracking.rs::a_resumed_operation_keeps_its_method",
     ]),
-    ("If you change the method,", &[
+    ("If you change the tracking", &[
         "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
     ]),
     ("**Objects in the manifests** get", &[
@@ -756,14 +756,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
         "crates/testkit/tests/executor/inventory.rs::an_application_that_moves_keeps_its_objects",
     ]),
-    ("The object is in a", &[
+    ("The object is in one", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
     ("The object has the id", &[
         "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
         "tests/e2e/tracking.rs::an_installation_id_takes_over_objects_found_elsewhere",
     ]),
-    ("An operation deploys to the", &[
+    ("An operation's target namespaces are", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
     ("When an application is deleted,", &[
@@ -780,13 +780,13 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/argo_cd_takeover.rs::cluster_scoped_objects_are_deleted_with_their_application",
         "tests/e2e/explain.rs::a_deletion_is_shown_in_order_before_it_is_requested",
     ]),
-    ("All other objects with the", &[
+    ("An object is *found elsewhere*", &[
         "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
         "crates/testkit/tests/executor/inventory.rs::adopted_objects_are_pruned_and_stay_known_after_a_failure",
         "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
         "tests/e2e/tracking.rs::adoption_is_recorded_with_the_operation",
     ]),
-    ("`--adopt` adopts all objects that", &[
+    ("`--adopt` adds all objects that", &[
         "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
         "crates/testkit/tests/executor/inventory.rs::adopted_objects_are_pruned_and_stay_known_after_a_failure",
         "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
@@ -811,18 +811,18 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/kube/src/tests/live.rs::unsearchable_kinds_are_reported",
         "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),
-    ("A plan that may prune", &[
+    ("A sync with `--prune` gets", &[
         "crates/testkit/tests/executor/deletions.rs::a_refused_search_is_repeated",
     ]),
     ("A deletion doesn't run, because", &[
         "crates/testkit/tests/executor/deletions.rs::an_application_is_not_deleted_if_its_objects_cannot_be_searched",
         "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),
-    ("A search reads only metadata.", &[
+    ("A search reads only the", &[
         "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
         "crates/kube/src/tests/live.rs::a_search_by_label_lists_only_matching_objects",
     ]),
-    ("The first of these layers", &[
+    ("The health rules are divided", &[
         "crates/health/tests/custom/convention.rs::the_layer_of_an_object",
         "tests/e2e/health.rs::expressions_assess_like_scripts",
     ]),
@@ -833,10 +833,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("The plan shows the layer", &[
+    ("In the plan, the `health`", &[
         "tests/e2e/health.rs::the_plan_names_the_assessing_rule_and_the_convention_is_optional",
     ]),
-    ("The general convention checks these", &[
+    ("The general convention checks the", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
@@ -850,28 +850,28 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("With a `Stalled`, `Failed` or", &[
+    ("If a `Stalled`, `Failed` or", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("If the `Ready` condition is", &[
+    ("If the object has a", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("Without any of these conditions,", &[
+    ("If the object has none", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("In all other cases, the", &[
+    ("If none of these rules", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
@@ -891,23 +891,23 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("**Evidence.** A health status counts", &[
         "crates/health/tests/custom/evidence.rs::the_table_says_which_kinds_report_the_generation",
     ]),
-    ("**Degraded** ends a wave. Rules", &[
+    ("**Degraded** objects cause their wave", &[
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/rules/grace_period.rs::only_final_failures_are_degraded_immediately",
     ]),
-    ("**Grace period.** For a failure", &[
+    ("**Grace period.** If an object", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
         "crates/app-controller/src/actor/tests/change_debounce.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("HorizontalPodAutoscalers without metrics or scale", &[
+    ("HorizontalPodAutoscalers without metrics or without", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
         "crates/app-controller/src/actor/tests/change_debounce.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("Pods that restart or whose", &[
+    ("Pods whose containers restart or", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
@@ -919,25 +919,25 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
         "crates/app-controller/src/actor/tests/change_debounce.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("PodDisruptionBudgets that can't be computed", &[
+    ("PodDisruptionBudgets whose values can't be", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
         "crates/app-controller/src/actor/tests/change_debounce.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("the fallback of a KEDA", &[
+    ("KEDA ScaledObjects that use their", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
         "crates/app-controller/src/actor/tests/change_debounce.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("the conditions of a Gardener", &[
+    ("Gardener Shoots with a condition", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
         "crates/app-controller/src/actor/tests/change_debounce.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("The annotation `tidegate.dev/health-grace: 10m` sets", &[
+    ("The annotation `tidegate.dev/health-grace` sets the", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
@@ -957,7 +957,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
-    ("`--wait healthy` holds the last", &[
+    ("With `--wait healthy`, the last", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
