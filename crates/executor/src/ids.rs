@@ -51,7 +51,7 @@ impl Ids {
         let mut newest = self.newest.lock().await;
         let before = match *newest {
             Some(before) => before,
-            None => run_blocking(log, |log| Ok(newest_in_log(log))).await?,
+            None => run_blocking(log, newest_in_log).await?,
         };
         let at = now.max(before + ID_DISTANCE_MIN);
         *newest = Some(at);
@@ -59,8 +59,8 @@ impl Ids {
     }
 }
 
-fn newest_in_log(log: &Log) -> Timestamp {
+fn newest_in_log(log: &Log) -> Result<Timestamp, LogError> {
     let impaired = log.impaired_streams().into_iter().map(|impaired| impaired.stream);
-    let all = log.ids().into_iter().chain(impaired).map(OperationId::from);
-    all.filter_map(creation_time).max().unwrap_or_default()
+    let all = log.ids()?.into_iter().chain(impaired).map(OperationId::from);
+    Ok(all.filter_map(creation_time).max().unwrap_or_default())
 }

@@ -40,7 +40,7 @@ pub trait OperationLog: Send + Sync + 'static {
     fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError>;
 
     /// Returns the IDs of all streams, oldest first.
-    fn ids(&self) -> Vec<StreamId>;
+    fn ids(&self) -> Result<Vec<StreamId>, LogError>;
 
     /// Compacts the log to the limits in `keep`. Reduces older finished streams to their summaries and
     /// eventually removes them. Trims the oldest events of long open streams if a snapshot covers them, and

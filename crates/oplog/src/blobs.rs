@@ -44,15 +44,69 @@ pub(crate) struct BlobStore {
     bytes_written: AtomicU64,
 }
 
-struct Sealing {
+/// Encryption of blobs, independent of their storage.
+pub(crate) struct Sealing {
     key: LogKey,
     cipher: XChaCha20Poly1305,
 }
 
 impl Sealing {
-    fn new(key: LogKey) -> Self {
+    pub(crate) fn new(key: LogKey) -> Self {
         let cipher = XChaCha20Poly1305::new(&key.seal_key.into());
         Self { key, cipher }
+    }
+
+    /// Returns the digest under which content is stored.
+    pub(crate) fn name_of(&self, content: &[u8]) -> Digest {
+        self.key.content_name(content)
+    }
+
+    /// Compresses and encrypts content. Returns the reason if this fails.
+    pub(crate) fn pack(&self, digest: Digest, content: &[u8]) -> Result<Vec<u8>, String> {
+        // A random nonce rather than a counter: 24 random bytes don't collide.
+        let mut nonce = [0; 24];
+        getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
+        let packed = lz4_flex::block::compress(content);
+        let payload = Payload { msg: &packed, aad: &associated_data(digest, content.len()) };
+        let sealed =
+            self.cipher.encrypt(&nonce.into(), payload).map_err(|_| "too large to encrypt".to_owned())?;
+        let mut file = Vec::with_capacity(HEADER_BYTES + sealed.len());
+        file.extend_from_slice(&MAGIC);
+        file.push(VERSION);
+        file.extend_from_slice(&u64::try_from(content.len()).unwrap_or(u64::MAX).to_le_bytes());
+        file.extend_from_slice(&self.key.fingerprint().0);
+        file.extend_from_slice(&nonce);
+        file.extend_from_slice(&checksum(&file, &sealed).to_le_bytes());
+        file.extend_from_slice(&sealed);
+        Ok(file)
+    }
+
+    /// Decrypts stored content and verifies it against its name. `location` is for the error about a wrong key.
+    pub(crate) fn unpack(
+        &self,
+        digest: Digest,
+        file: &[u8],
+        location: impl FnOnce() -> PathBuf,
+    ) -> Result<Vec<u8>, LogError> {
+        let damaged = |reason: String| LogError::BlobDamaged { digest, reason };
+        let FramedBlob { length, key, nonce, sealed } =
+            unframe(file).map_err(|reason| damaged(reason.to_owned()))?;
+        let ours = self.key.fingerprint();
+        if key != ours {
+            let (path, wanted, found) = (location(), key.to_string(), ours.to_string());
+            return Err(LogError::WrongKey { path, wanted, found });
+        }
+        let packed = self
+            .cipher
+            .decrypt(&nonce.into(), Payload { msg: sealed, aad: &associated_data(digest, length) })
+            .map_err(|_| damaged("its decryption failed".to_owned()))?;
+        let mut content = vec![0; length];
+        let unpacked = lz4_flex::block::decompress_into(&packed, &mut content)
+            .map_err(|error| damaged(error.to_string()))?;
+        if unpacked != length {
+            return Err(damaged(format!("it decompresses to {unpacked} bytes instead of {length}")));
+        }
+        Ok(content)
     }
 }
 
@@ -78,7 +132,7 @@ impl BlobStore {
 
     /// Returns the digest under which content is stored.
     pub(crate) fn digest_of(&self, content: &[u8]) -> Result<Digest, LogError> {
-        Ok(self.require_sealing()?.key.content_name(content))
+        Ok(self.require_sealing()?.name_of(content))
     }
 
     pub(crate) fn files_written(&self) -> u64 {
@@ -113,29 +167,13 @@ impl BlobStore {
 
     /// Reads a blob and verifies its content against its name.
     pub(crate) fn get(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
-        let damaged = |reason: String| LogError::BlobDamaged { digest, reason };
         let file = self.read(digest)?;
-        let FramedBlob { length, key, nonce, sealed } =
-            unframe(&file).map_err(|reason| damaged(reason.to_owned()))?;
         let Some(sealing) = &self.sealing else {
-            return Err(LogError::KeyUnreadable { path: self.path(digest), wanted: key.to_string() });
+            let framed = unframe(&file)
+                .map_err(|reason| LogError::BlobDamaged { digest, reason: reason.to_owned() })?;
+            return Err(LogError::KeyUnreadable { path: self.path(digest), wanted: framed.key.to_string() });
         };
-        let ours = sealing.key.fingerprint();
-        if key != ours {
-            let (path, wanted, found) = (self.path(digest), key.to_string(), ours.to_string());
-            return Err(LogError::WrongKey { path, wanted, found });
-        }
-        let packed = sealing
-            .cipher
-            .decrypt(&nonce.into(), Payload { msg: sealed, aad: &associated_data(digest, length) })
-            .map_err(|_| damaged("its decryption failed".to_owned()))?;
-        let mut content = vec![0; length];
-        let unpacked = lz4_flex::block::decompress_into(&packed, &mut content)
-            .map_err(|error| damaged(error.to_string()))?;
-        if unpacked != length {
-            return Err(damaged(format!("it decompresses to {unpacked} bytes instead of {length}")));
-        }
-        Ok(content)
+        sealing.unpack(digest, &file, || self.path(digest))
     }
 
     /// Checks that a blob exists and its file is intact.
@@ -204,26 +242,9 @@ impl BlobStore {
     }
 
     fn pack(&self, digest: Digest, content: &[u8]) -> Result<Vec<u8>, LogError> {
-        let failed = |what: &str| {
-            LogError::from_io(&self.path(digest), "encrypt", std::io::Error::other(what.to_owned()))
-        };
-        // A random nonce rather than a counter: 24 random bytes don't collide.
-        let mut nonce = [0; 24];
-        getrandom::fill(&mut nonce).map_err(|error| failed(&error.to_string()))?;
-        let packed = lz4_flex::block::compress(content);
-        let payload = Payload { msg: &packed, aad: &associated_data(digest, content.len()) };
-        let sealing = self.require_sealing()?;
-        let sealed =
-            sealing.cipher.encrypt(&nonce.into(), payload).map_err(|_| failed("too large to encrypt"))?;
-        let mut file = Vec::with_capacity(HEADER_BYTES + sealed.len());
-        file.extend_from_slice(&MAGIC);
-        file.push(VERSION);
-        file.extend_from_slice(&u64::try_from(content.len()).unwrap_or(u64::MAX).to_le_bytes());
-        file.extend_from_slice(&sealing.key.fingerprint().0);
-        file.extend_from_slice(&nonce);
-        file.extend_from_slice(&checksum(&file, &sealed).to_le_bytes());
-        file.extend_from_slice(&sealed);
-        Ok(file)
+        self.require_sealing()?
+            .pack(digest, content)
+            .map_err(|reason| LogError::from_io(&self.path(digest), "encrypt", std::io::Error::other(reason)))
     }
 
     fn read(&self, digest: Digest) -> Result<Vec<u8>, LogError> {

@@ -50,6 +50,11 @@ impl Codecs {
         self.find(kind).is_some()
     }
 
+    /// Returns the stream kinds.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &StreamKind> {
+        self.0.iter().map(|codec| &codec.kind)
+    }
+
     /// Checks that this program knows a record's kind, without decoding the record. Accepts any record if the
     /// stream's kind is unknown.
     pub(crate) fn check_kind(

@@ -373,12 +373,140 @@ pub enum LogError {
         /// Description of the damage.
         reason: String,
     },
+
+    /// The URL of the log's database is invalid.
+    #[error("the URL of the operation log is invalid: {reason}; use postgres://USER@HOST/DATABASE")]
+    DatabaseUrl {
+        /// Description of the problem, without the password.
+        reason: String,
+    },
+
+    /// The database doesn't respond, or cannot serve requests at the moment.
+    #[error(
+        "{target} is unavailable: {reason}; check the database and the network (no acknowledged data was lost)"
+    )]
+    Unavailable {
+        /// Hosts and database.
+        target: String,
+        /// Error from the network or the server.
+        reason: String,
+    },
+
+    /// The database rejected the user, the password or the database name.
+    #[error("{target} rejected the connection: {reason}; check the user, the password and the database name")]
+    DatabaseRefused {
+        /// Hosts and database.
+        target: String,
+        /// Message from the server.
+        reason: String,
+    },
+
+    /// No trusted TLS connection could be made.
+    #[error(
+        "no trusted TLS connection to {target}: {reason}; check the server's certificate, or specify its \
+         authority with sslrootcert=FILE in the URL"
+    )]
+    DatabaseTls {
+        /// Hosts and database.
+        target: String,
+        /// Error from TLS.
+        reason: String,
+    },
+
+    /// The server is too old.
+    #[error("{target} runs PostgreSQL {}; version 14 or later is required", version / 10_000)]
+    DatabaseVersion {
+        /// Hosts and database.
+        target: String,
+        /// Version number of the server, such as 130004.
+        version: i32,
+    },
+
+    /// The server is a standby, or allows only reads.
+    #[error(
+        "{target} is read-only, probably because it is a standby; use the address of the primary, or list all hosts in the URL"
+    )]
+    DatabaseReadOnly {
+        /// Hosts and database.
+        target: String,
+    },
+
+    /// The log is encrypted with another key.
+    #[error(
+        "the operation log in {target} is encrypted with the key {wanted}, but the configured key is {found}; set TIDEGATE_LOG_KEY to the right key"
+    )]
+    DatabaseKey {
+        /// Hosts and database.
+        target: String,
+        /// Fingerprint of the key in use.
+        wanted: String,
+        /// Fingerprint of the supplied key.
+        found: String,
+    },
+
+    /// The tables have a newer layout than this program supports.
+    #[error(
+        "the operation log in {target} has layout {found}, but this version supports layouts up to {known}; use \
+         the version that migrated it, or later; nothing was changed"
+    )]
+    NewerSchema {
+        /// Hosts and database.
+        target: String,
+        /// Layout number in the database.
+        found: i32,
+        /// Highest layout number that this program knows.
+        known: i32,
+    },
+
+    /// The database rejected a statement.
+    #[error("the database of the operation log cannot {action}: {reason}; check its permissions and its log")]
+    Database {
+        /// Verb for the failed action: `write`, `read a stream` …
+        action: &'static str,
+        /// Message from the server.
+        reason: String,
+    },
+
+    /// A stream's rows don't match its head.
+    #[error(
+        "{stream} is damaged in the database: {reason}; restore the database from a backup (other operations are not affected)"
+    )]
+    DamagedRows {
+        /// Damaged stream.
+        stream: StreamName,
+        /// Description of the damage.
+        reason: String,
+    },
+
+    /// The database no longer contains acknowledged events, probably after a failover to an asynchronous standby.
+    #[error(
+        "the database of the operation log lost acknowledged events of {streams}, probably in a failover to a standby \
+         without synchronous replication; restart to continue from what it still contains"
+    )]
+    LostEnd {
+        /// IDs of the affected streams.
+        streams: String,
+    },
+
+    /// This process is not the leader.
+    #[error("this process is not the leader of the operation log, so it cannot write to it")]
+    NotOwner,
+
+    /// Another process has declared this one dead and taken over.
+    #[error(
+        "{by} has taken over the operation log, because this process did not respond; restart to join again"
+    )]
+    Evicted {
+        /// Name of the process that took over.
+        by: String,
+    },
 }
 
 impl LogError {
     /// Adds the stream's kind to the error.
     pub(crate) fn with_stream_name(mut self, name: &StreamName) -> Self {
         if let Self::Damaged { stream, .. }
+        | Self::DamagedRows { stream, .. }
         | Self::UnknownStream { stream }
         | Self::Gap { stream, .. }
         | Self::Fenced { stream, .. }

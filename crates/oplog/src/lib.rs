@@ -2,8 +2,9 @@
 //!
 //! [`OperationLog`] stores streams, and [`TypedLog`] reads and writes them as the events of one machine.
 //! [`Blobs`] and [`Inventories`] are stored alongside. The executor uses all of them as one [`Store`].
-//! [`SledLog`] keeps everything in a state directory, and [`MemoryLog`] in memory, for tests and the
-//! simulator. A shared test suite checks that both provide the same guarantees.
+//! [`SledLog`] keeps everything in a state directory, [`PostgresLog`] in a database that several processes share,
+//! and [`MemoryLog`] in memory, for tests and the simulator. A shared test suite checks that all of them provide
+//! the same guarantees.
 //!
 //! # Usage
 //!
@@ -56,6 +57,7 @@ mod holder;
 mod inventory;
 mod key;
 mod memory;
+mod postgres;
 mod quarantine;
 mod retention;
 mod sealed;
@@ -71,6 +73,7 @@ pub use holder::{Holder, is_held};
 pub use inventory::{ApplicationInventory, Inventory, InventoryChange, InventoryUpdate};
 pub use key::{Fingerprint, LogKey};
 pub use memory::{Fault, MemoryLog};
+pub use postgres::{LeadAttempt, PostgresLog, PostgresOptions, PostgresTarget, Replica, TENURE_COVERAGE};
 pub use retention::Retention;
 pub use sealed::SealedFolder;
 pub use store::{OpenOptions, SledLog};

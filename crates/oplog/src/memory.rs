@@ -369,8 +369,8 @@ impl OperationLog for MemoryLog {
         Ok(wanted.map(|(stream, stored)| stored.to_entry(*stream)).collect())
     }
 
-    fn ids(&self) -> Vec<StreamId> {
-        self.lock().streams.keys().copied().collect()
+    fn ids(&self) -> Result<Vec<StreamId>, LogError> {
+        Ok(self.lock().streams.keys().copied().collect())
     }
 
     fn schedule_compaction(&self) {

@@ -113,6 +113,12 @@ impl Growth {
         }
     }
 
+    /// Returns the growth that makes a compaction of a remote log due. It is constant, because the size of the
+    /// log isn't known here, and a compaction is a few statements.
+    pub(crate) fn remote_limit() -> Self {
+        Self { streams: 500, events: 100_000, bytes: 64 << 20 }
+    }
+
     /// Returns true if any of the limits is reached.
     pub(crate) fn has_reached(&self, limit: &Self) -> bool {
         self.streams >= limit.streams || self.events >= limit.events || self.bytes >= limit.bytes

@@ -32,6 +32,8 @@ mod repair;
 mod salvage;
 mod verify;
 
+pub(crate) use self::head::chain_digest;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -268,8 +270,8 @@ impl OperationLog for SledLog {
         self.find_entries(lookup)
     }
 
-    fn ids(&self) -> Vec<StreamId> {
-        self.lock().streams.keys().copied().collect()
+    fn ids(&self) -> Result<Vec<StreamId>, LogError> {
+        Ok(self.lock().streams.keys().copied().collect())
     }
 
     fn schedule_compaction(&self) {

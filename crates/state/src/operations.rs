@@ -169,7 +169,7 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, Ser
         return Ok(Vec::new());
     }
     let impaired = log.impaired_streams().into_iter().map(|impaired| impaired.stream);
-    let ids: BTreeSet<StreamId> = log.ids().into_iter().chain(impaired).collect();
+    let ids: BTreeSet<StreamId> = log.ids()?.into_iter().chain(impaired).collect();
     let meant = ids.into_iter().filter(|id| plain(&id.to_string()).starts_with(&name));
     let mut meant: Vec<OperationEntry> =
         meant.filter_map(|id| find_stream(log, id).transpose()).collect::<Result<_, _>>()?;

@@ -156,7 +156,7 @@ impl OperationLog for CrashLog {
         self.inner.find(lookup)
     }
 
-    fn ids(&self) -> Vec<StreamId> {
+    fn ids(&self) -> Result<Vec<StreamId>, LogError> {
         self.inner.ids()
     }
 

@@ -10,6 +10,7 @@ use crate::kit::{
     Append, Disk, Event, Memory, ReopenableLog, State, append_to_shop, ended_listing, finished_summary,
     loaded_stream, open_listing, operation, operation_summary, waves_passed,
 };
+use crate::postgres::Postgres;
 
 macro_rules! on_every_log {
     ($($(#[$about:meta])* $test:ident)*) => {
@@ -18,6 +19,12 @@ macro_rules! on_every_log {
         }
         mod disk {
             $(#[test] fn $test() { super::$test(<super::Disk as super::ReopenableLog>::create()); })*
+        }
+        mod postgres {
+            $(#[test] fn $test() {
+                let Some(kept) = super::Postgres::available() else { return };
+                super::$test(kept);
+            })*
         }
     };
 }

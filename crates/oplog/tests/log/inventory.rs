@@ -11,6 +11,7 @@ use crate::kit::{
     self, Append, Disk, Memory, ReopenableLog, append_to_shop, finished_summary, operation,
     operation_summary, waves_passed,
 };
+use crate::postgres::Postgres;
 
 const CLUSTER: &str = "in-cluster";
 
@@ -82,6 +83,13 @@ fn on_disk_an_inventory_grows_and_shrinks() {
 }
 
 #[test]
+fn in_postgres_an_inventory_grows_and_shrinks() {
+    if let Some(kept) = Postgres::available() {
+        inventory_grows_and_shrinks(kept);
+    }
+}
+
+#[test]
 fn in_memory_an_inventory_grows_and_shrinks() {
     inventory_grows_and_shrinks(Memory::create());
 }
@@ -89,6 +97,13 @@ fn in_memory_an_inventory_grows_and_shrinks() {
 #[test]
 fn on_disk_an_inventory_outlives_its_operations() {
     inventory_outlives_its_operations(Disk::create());
+}
+
+#[test]
+fn in_postgres_an_inventory_outlives_its_operations() {
+    if let Some(kept) = Postgres::available() {
+        inventory_outlives_its_operations(kept);
+    }
 }
 
 #[test]

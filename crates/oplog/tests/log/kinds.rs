@@ -12,6 +12,7 @@ use crate::kit::{
     Append, Disk, Event, Memory, NOW, ReopenableLog, State, append_to_shop, finished_summary, loaded_stream,
     open_listing, open_options, operation, operation_summary, test_codecs, waves_passed,
 };
+use crate::postgres::Postgres;
 
 /// Event of another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +48,7 @@ pub fn voyage_append(number: u128, first_sequence: u64, ports: &[&str]) -> Appen
 }
 
 /// Store that tests can open with different sets of known kinds.
-trait OpenWithCodecs: ReopenableLog<Log: Store> {
+pub trait OpenWithCodecs: ReopenableLog<Log: Store> {
     fn open_with_codecs(&mut self, codecs: Codecs) -> &Self::Log;
 }
 
@@ -148,6 +149,13 @@ fn on_disk_an_unknown_kind_is_kept_and_named() {
     an_unknown_kind_is_kept_and_named(Disk::create());
 }
 
+#[test]
+fn in_postgres_an_unknown_kind_is_kept_and_named() {
+    if let Some(kept) = Postgres::available() {
+        an_unknown_kind_is_kept_and_named(kept);
+    }
+}
+
 /// Only programs that know the kind can repair or quarantine this damage.
 #[test]
 fn damage_of_an_unknown_kind_is_reported_once_and_left_in_place() {
@@ -224,6 +232,13 @@ fn in_memory_only_the_latest_epoch_can_write() {
 #[test]
 fn on_disk_only_the_latest_epoch_can_write() {
     only_the_latest_epoch_can_write(Disk::create());
+}
+
+#[test]
+fn in_postgres_only_the_latest_epoch_can_write() {
+    if let Some(kept) = Postgres::available() {
+        only_the_latest_epoch_can_write(kept);
+    }
 }
 
 #[test]
@@ -306,5 +321,5 @@ fn a_lookup_among_ten_thousand_summaries_reads_only_its_own() {
     assert_eq!((open.len(), reads), (999, 2 * 999));
     let before = log.stats().reads;
     assert!(log.entry(operation(4_321)).unwrap().is_some());
-    assert_eq!((log.ids().len(), log.stats().reads - before), (10_000, 1));
+    assert_eq!((log.ids().unwrap().len(), log.stats().reads - before), (10_000, 1));
 }

@@ -14,6 +14,8 @@ mod inventory;
 mod kinds;
 mod kit;
 mod layouts;
+mod postgres;
+mod postgres_server;
 mod process;
 mod property;
 mod random_damage;

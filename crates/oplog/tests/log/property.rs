@@ -13,6 +13,7 @@ use crate::kit::{
     Append, Disk, Event, Memory, NOW, ReopenableLog, State, append_to_shop, finished_summary,
     loaded_stream as loaded_of, operation, operation_summary,
 };
+use crate::postgres::Postgres;
 
 const OPERATIONS: u128 = 5;
 const APPLICATIONS: [&str; 2] = ["shop", "bank"];
@@ -133,8 +134,7 @@ impl Model {
     }
 }
 
-fn run_steps<K: ReopenableLog>(steps: &[Step]) {
-    let mut kept = K::create();
+fn run_steps(mut kept: impl ReopenableLog, steps: &[Step]) {
     let mut model = Model::default();
     let choose =
         |which: &Index| u128::try_from(which.index(usize::try_from(OPERATIONS).unwrap())).unwrap() + 1;
@@ -183,11 +183,22 @@ proptest! {
 
     #[test]
     fn the_log_on_disk_matches_the_model(steps in prop::collection::vec(step_strategy(), 1..40)) {
-        run_steps::<Disk>(&steps);
+        run_steps(Disk::create(), &steps);
     }
 
     #[test]
     fn the_log_in_memory_matches_the_model(steps in prop::collection::vec(step_strategy(), 1..40)) {
-        run_steps::<Memory>(&steps);
+        run_steps(Memory::create(), &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_log_in_postgres_matches_the_model(steps in prop::collection::vec(step_strategy(), 1..40)) {
+        if let Some(kept) = Postgres::available() {
+            run_steps(kept, &steps);
+        }
     }
 }

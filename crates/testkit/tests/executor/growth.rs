@@ -85,7 +85,7 @@ fn resident_kib() -> Option<u64> {
 
 /// Returns the number of listed streams, and the number of streams with events.
 fn count_streams(log: &SledLog) -> (usize, usize) {
-    let ids = log.ids();
+    let ids = log.ids().unwrap();
     (ids.len(), ids.iter().filter(|id| log.events(**id).is_ok()).count())
 }
 

@@ -55,7 +55,7 @@ where
         self.0.find(lookup)
     }
 
-    fn ids(&self) -> Vec<StreamId> {
+    fn ids(&self) -> Result<Vec<StreamId>, LogError> {
         self.0.ids()
     }
 

@@ -138,7 +138,7 @@ async fn refused_inputs_get_a_readable_reason() {
     let refused = engine.run_machine(stream_id(1), Some(begin), effects()).await.err().unwrap();
     assert!(matches!(refused, MachineError::Rejected { .. }), "{refused}");
     assert!(refused.to_string().contains("has two Applications named a"), "{refused}");
-    assert_eq!(log.ids(), []);
+    assert_eq!(log.ids().unwrap(), []);
     // The rejected request didn't use the ID.
     let running = start_rollout(&engine, &fleet).await.unwrap();
     let refused = running.request(request_input(UserRequest::Resume)).await.unwrap_err();

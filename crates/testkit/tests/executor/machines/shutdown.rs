@@ -75,7 +75,7 @@ async fn a_shutdown_during_a_start_is_reported() {
         with_time_limit(first.shutdown()).await;
         match with_time_limit(started).await.unwrap() {
             Ok(running) => {
-                assert_eq!(log.ids(), [running.id()], "after {turns:?} steps");
+                assert_eq!(log.ids().unwrap(), [running.id()], "after {turns:?} steps");
                 ends[0] += 1;
             }
             Err(error) => {

@@ -1,0 +1,797 @@
+//! The operation log in PostgreSQL, shared by several replicas.
+//!
+//! ```text
+//! replicas    joining, heartbeats, ownership of the shards
+//! watch       pure detection of dead replicas
+//! append      one fenced transaction per group
+//! read        streams and lookups
+//! blobs       sealed content
+//! compact     retention
+//! schema      tables and migrations
+//! connection  TLS, time limits, errors
+//! ```
+//!
+//! Every call blocks its thread, as with the other logs, but only for a limited time, with one exception: while the
+//! database is unavailable, appends and new blobs wait. Nothing can start without being recorded, so the engine
+//! has nothing else to do, and it continues by itself when the database is back. [`PostgresLog::outage`] reports
+//! the wait.
+//!
+//! Only the replica that owns the shards can append ([`PostgresLog::try_lead`]). The others can read.
+
+mod append;
+mod blobs;
+mod compact;
+mod connection;
+mod read;
+mod replicas;
+mod schema;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tidegate_model::{Digest, StreamId, Timestamp};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, watch as channel};
+use tokio::time::Instant;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use self::append::{CommitError, GroupRows, StreamHead};
+use self::compact::Stage;
+use self::replicas::Claim;
+use self::watch::ReplicaWatch;
+use crate::append_checks::check_blob_size;
+use crate::blobs::Sealing;
+use crate::retention::Growth;
+use crate::{
+    ApplicationInventory, Blobs, Codecs, CompactionResult, Damage, History, Inventories, InventoryUpdate,
+    LogError, LogKey, Lookup, OperationLog, RawAppend, RawEntry, RawLoadedStream, Record, Retention,
+};
+
+pub use self::connection::PostgresTarget;
+pub use self::replicas::Replica;
+
+/// Maximum number of connections for reads.
+const READERS: usize = 4;
+/// Time after which a read fails if the database is unavailable.
+const READ_DEADLINE: Duration = Duration::from_secs(10);
+/// Delay before another attempt to reach the database.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Interval between heartbeats.
+const BEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after the start of a successful heartbeat during which this replica may write to clusters. Shorter than
+/// the time after which another replica declares it dead.
+pub const TENURE_COVERAGE: Duration = Duration::from_secs(5);
+/// Maximum time for leaving the log on drop.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Options for joining a log in PostgreSQL.
+pub struct PostgresOptions {
+    /// Location of the log.
+    pub target: PostgresTarget,
+    /// Name of this process for messages to others, such as `pid 41 on node-1`.
+    pub replica: String,
+    /// Key that seals the blobs. All replicas need the same one.
+    pub key: LogKey,
+    /// Stream kinds that this program knows.
+    pub codecs: Codecs,
+}
+
+/// A log in PostgreSQL. Dropping it gives up the shards and leaves.
+pub struct PostgresLog {
+    inner: Arc<Inner>,
+    runtime: Option<Runtime>,
+}
+
+impl std::fmt::Debug for PostgresLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresLog").field("target", &self.inner.target).finish_non_exhaustive()
+    }
+}
+
+/// Result of an attempt to lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeadAttempt {
+    /// This replica owns all shards.
+    Leading,
+    /// Another replica is the leader, or was the last one and may be dead.
+    Held(Replica),
+}
+
+struct Inner {
+    target: PostgresTarget,
+    incarnation: Uuid,
+    name: String,
+    codecs: Codecs,
+    sealing: Sealing,
+    writer: AsyncMutex<Writer>,
+    idle_readers: Mutex<Vec<Client>>,
+    reader_places: Semaphore,
+    /// Blobs that this replica has stored and not referred to yet, and how often.
+    holds: Mutex<BTreeMap<Digest, u64>>,
+    /// Progress of the compaction, and the growth since the last one.
+    compaction: Mutex<Compaction>,
+    is_compaction_due: AtomicBool,
+    /// Reason why the database is unavailable, if it is.
+    outage: channel::Sender<Option<String>>,
+    /// Name of the replica that has declared this one dead, if any. This replica can then never write again.
+    loss: channel::Sender<Option<String>>,
+    /// Start of the last successful heartbeat.
+    last_beat: channel::Sender<Option<Instant>>,
+    is_closing: AtomicBool,
+    /// Start of the monotonic time for the watch.
+    started_at: Instant,
+}
+
+#[derive(Default)]
+struct Compaction {
+    stage: Stage,
+    is_scheduled: bool,
+    is_running: bool,
+    growth: Growth,
+}
+
+/// State of the only writer in this process.
+#[derive(Default)]
+struct Writer {
+    client: Option<Client>,
+    /// Shards that this replica owns, with their epochs.
+    tenure: BTreeMap<i16, i64>,
+    /// Heads of the open streams that this replica has written to.
+    heads: HashMap<StreamId, StreamHead>,
+    watch: ReplicaWatch,
+}
+
+impl Writer {
+    fn shards(&self) -> Vec<i16> {
+        self.tenure.keys().copied().collect()
+    }
+}
+
+/// Outcome of a group in doubt.
+enum Settled {
+    Written,
+    NotWritten,
+}
+
+impl PostgresLog {
+    /// Joins a log. Creates or migrates its tables if necessary. The new replica can read, and owns no shard yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database cannot be reached or used, or if the log is encrypted with another key.
+    pub fn join(options: PostgresOptions) -> Result<Self, LogError> {
+        let PostgresOptions { target, replica, key, codecs } = options;
+        let random = |action| {
+            let mut bytes = [0; 16];
+            getrandom::fill(&mut bytes)
+                .map_err(|error| LogError::Database { action, reason: error.to_string() })?;
+            Ok::<_, LogError>(uuid::Builder::from_random_bytes(bytes).into_uuid())
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("tidegate-log")
+            .enable_all()
+            .build()
+            .map_err(|error| LogError::Database { action: "start a thread", reason: error.to_string() })?;
+        let fingerprint = key.fingerprint();
+        let inner = Arc::new(Inner {
+            target,
+            incarnation: random("create an ID")?,
+            name: replica,
+            codecs,
+            sealing: Sealing::new(key),
+            writer: AsyncMutex::default(),
+            idle_readers: Mutex::default(),
+            reader_places: Semaphore::new(READERS),
+            holds: Mutex::default(),
+            compaction: Mutex::default(),
+            is_compaction_due: AtomicBool::new(false),
+            outage: channel::Sender::new(None),
+            loss: channel::Sender::new(None),
+            last_beat: channel::Sender::new(None),
+            is_closing: AtomicBool::new(false),
+            started_at: Instant::now(),
+        });
+        let log = Self { inner, runtime: Some(runtime) };
+        let new_log = random("create an ID")?;
+        log.wait(move |inner| {
+            async move {
+                let client = inner.target.connect(inner.incarnation).await?;
+                let target = inner.target.to_string();
+                schema::migrate(&client, &target, inner.target.schema(), fingerprint, new_log).await?;
+                inner.join(&client).await?;
+                tokio::spawn(Arc::clone(&inner).keep_beating());
+                Ok(())
+            }
+            .boxed()
+        })??;
+        Ok(log)
+    }
+
+    /// Tries to become the leader: the owner of all shards. A standby calls this about once a second until it
+    /// leads, because dead replicas are recognized by their heartbeats standing still.
+    pub fn try_lead(&self) -> Result<LeadAttempt, LogError> {
+        self.wait(|inner| async move { inner.try_lead().await }.boxed())?
+    }
+
+    /// Returns all replicas of this log.
+    pub fn replicas(&self) -> Result<Vec<Replica>, LogError> {
+        self.read(|inner, client| async move { inner.read_replicas(client).await }.boxed())
+    }
+
+    /// Returns the incarnation of this replica.
+    pub fn incarnation(&self) -> Uuid {
+        self.inner.incarnation
+    }
+
+    /// Returns the reason why the database is unavailable, if it is.
+    pub fn outage(&self) -> channel::Receiver<Option<String>> {
+        self.inner.outage.subscribe()
+    }
+
+    /// Returns the name of the replica that has declared this one dead, if any. This replica can then never write
+    /// again.
+    pub fn loss(&self) -> channel::Receiver<Option<String>> {
+        self.inner.loss.subscribe()
+    }
+
+    /// Returns the start of the last successful heartbeat. Writes to clusters are safe for [`TENURE_COVERAGE`]
+    /// after it.
+    pub fn last_beat(&self) -> channel::Receiver<Option<Instant>> {
+        self.inner.last_beat.subscribe()
+    }
+
+    /// Gives up all shards and leaves, so that a standby can take over at once.
+    pub fn leave(&self) -> Result<(), LogError> {
+        self.inner.is_closing.store(true, Ordering::SeqCst);
+        self.wait(|inner| {
+            async move {
+                let work = async {
+                    let mut writer = inner.writer.lock().await;
+                    writer.tenure.clear();
+                    let client = inner.target.connect(inner.incarnation).await?;
+                    inner.leave(&client).await
+                };
+                tokio::time::timeout(LEAVE_TIMEOUT, work).await.unwrap_or(Ok(()))
+            }
+            .boxed()
+        })?
+    }
+
+    fn handle(&self) -> Option<&Handle> {
+        self.runtime.as_ref().map(Runtime::handle)
+    }
+
+    /// Runs a call in the log's runtime and blocks until it returns.
+    fn wait<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(Arc<Inner>) -> BoxFuture<'static, T> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let (send, receive) = mpsc::sync_channel(1);
+        let call = call(Arc::clone(&self.inner));
+        self.handle().ok_or(LogError::Poisoned)?.spawn(async move {
+            let _ = send.send(call.await);
+        });
+        // The sender is dropped only if the call panics or the runtime has stopped.
+        receive.recv().map_err(|_| LogError::Poisoned)
+    }
+
+    /// Runs a read, and repeats it for a while if the database is unavailable.
+    fn read<T: Send + 'static>(
+        &self,
+        call: impl for<'a> Fn(&'a Inner, &'a Client) -> BoxFuture<'a, Result<T, LogError>> + Send + Sync + 'static,
+    ) -> Result<T, LogError> {
+        self.wait(move |inner| {
+            async move {
+                let started = Instant::now();
+                loop {
+                    match inner.read_once(&call).await {
+                        Err(LogError::Unavailable { .. }) if started.elapsed() < READ_DEADLINE => {
+                            tokio::time::sleep(RETRY_DELAY).await;
+                        }
+                        result => return result,
+                    }
+                }
+            }
+            .boxed()
+        })?
+    }
+}
+
+impl Drop for PostgresLog {
+    fn drop(&mut self) {
+        if !self.inner.is_closing.load(Ordering::SeqCst)
+            && let Err(error) = self.leave()
+        {
+            tracing::debug!(%error, "failed to leave the log");
+        }
+        if let Some(runtime) = self.runtime.take() {
+            // A runtime must not wait for its threads inside another runtime.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Inner {
+    fn lock_holds(&self) -> MutexGuard<'_, BTreeMap<Digest, u64>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_compaction(&self) -> MutexGuard<'_, Compaction> {
+        self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the numbers of the stream kinds that this program knows.
+    fn known_kinds(&self) -> Vec<i32> {
+        self.codecs.kinds().map(|kind| i32::from(kind.number())).collect()
+    }
+
+    /// Returns the protected blobs that these references release.
+    fn released_holds(&self, claimed: &[Digest]) -> BTreeSet<Digest> {
+        let holds = self.lock_holds();
+        let times = |digest: &Digest| {
+            u64::try_from(claimed.iter().filter(|other| *other == digest).count()).unwrap_or(u64::MAX)
+        };
+        claimed
+            .iter()
+            .filter(|digest| holds.get(digest).is_some_and(|held| *held <= times(digest)))
+            .copied()
+            .collect()
+    }
+
+    async fn read_once<T>(
+        &self,
+        call: &(impl for<'a> Fn(&'a Inner, &'a Client) -> BoxFuture<'a, Result<T, LogError>> + Send + Sync),
+    ) -> Result<T, LogError> {
+        // The semaphore is never closed.
+        let _place = self.reader_places.acquire().await.map_err(|_| LogError::Poisoned)?;
+        let idle = self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let client = match idle.filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => self.target.connect(self.incarnation).await?,
+        };
+        let result = call(self, &client).await;
+        if !client.is_closed() && !matches!(result, Err(LogError::Unavailable { .. })) {
+            self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+        }
+        result
+    }
+
+    /// Counts heartbeats until this replica leaves or is declared dead.
+    async fn keep_beating(self: Arc<Self>) {
+        let mut connection: Option<Client> = None;
+        while !self.is_closing.load(Ordering::SeqCst) {
+            let began = Instant::now();
+            let result = async {
+                let client = match connection.take().filter(|client| !client.is_closed()) {
+                    Some(client) => connection.insert(client),
+                    None => connection.insert(self.target.connect(self.incarnation).await?),
+                };
+                self.beat(client).await
+            };
+            match tokio::time::timeout(TENURE_COVERAGE, result).await {
+                Ok(Ok(())) => {
+                    self.last_beat.send_replace(Some(began));
+                    self.report_outage(None);
+                }
+                Ok(Err(LogError::Evicted { by })) => {
+                    self.lose(&by);
+                    return;
+                }
+                Ok(Err(error)) => {
+                    connection = None;
+                    self.report_outage(Some(error.to_string()));
+                }
+                Err(_) => {
+                    connection = None;
+                    self.report_outage(Some("the database does not respond".to_owned()));
+                }
+            }
+            tokio::time::sleep(BEAT_INTERVAL.saturating_sub(began.elapsed())).await;
+        }
+    }
+
+    fn report_outage(&self, reason: Option<String>) {
+        self.outage.send_if_modified(|current| {
+            let changes = current.is_some() != reason.is_some();
+            if changes {
+                match &reason {
+                    Some(reason) => tracing::warn!(
+                        reason,
+                        "the database of the operation log is unavailable; nothing starts until it is back"
+                    ),
+                    None => tracing::info!("the database of the operation log is available again"),
+                }
+            }
+            *current = reason;
+            changes
+        });
+    }
+
+    fn lose(&self, by: &str) {
+        self.loss.send_if_modified(|current| {
+            let is_first = current.is_none();
+            current.get_or_insert_with(|| by.to_owned());
+            is_first
+        });
+    }
+
+    fn check_usable(&self) -> Result<(), LogError> {
+        if let Some(by) = self.loss.borrow().as_ref() {
+            return Err(LogError::Evicted { by: by.clone() });
+        }
+        if self.is_closing.load(Ordering::SeqCst) { Err(LogError::Poisoned) } else { Ok(()) }
+    }
+
+    async fn try_lead(&self) -> Result<LeadAttempt, LogError> {
+        let mut writer = self.writer.lock().await;
+        let writer = &mut *writer;
+        self.check_usable()?;
+        let client = match writer.client.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => self.target.connect(self.incarnation).await?,
+        };
+        let claim = self.claim_shards(&client, &mut writer.watch, self.started_at.elapsed()).await?;
+        writer.client = Some(client);
+        match claim {
+            Claim::Owned(tenure) => {
+                writer.tenure = tenure;
+                writer.heads.clear();
+                Ok(LeadAttempt::Leading)
+            }
+            Claim::Held(replica) | Claim::Locked(replica) => Ok(LeadAttempt::Held(replica)),
+        }
+    }
+
+    /// Appends a group. Waits while the database is unavailable.
+    async fn append(&self, group: &[RawAppend]) -> Result<(), LogError> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let mut writer = self.writer.lock().await;
+        let writer = &mut *writer;
+        // True once the heads were read again after a mismatch.
+        let mut fresh = false;
+        loop {
+            let client = self.writer_client(writer).await?;
+            let prepared = self.prepare(&client, &mut writer.heads, group, fresh).await;
+            let mut rows = match prepared {
+                Ok(rows) => rows,
+                Err(error @ LogError::Unavailable { .. }) => {
+                    self.wait_for_database(&error).await;
+                    continue;
+                }
+                Err(error) => {
+                    writer.client = Some(client);
+                    return Err(error);
+                }
+            };
+            let error = match self.commit(&client, &writer.tenure, &mut rows).await {
+                Ok(()) => {
+                    writer.client = Some(client);
+                    self.record_group(writer, rows);
+                    return Ok(());
+                }
+                Err(CommitError::Unknown(error)) => {
+                    drop(client);
+                    self.report_outage(Some(error.to_string()));
+                    match self.settle(writer, &rows).await? {
+                        Settled::Written => {
+                            self.record_group(writer, rows);
+                            return Ok(());
+                        }
+                        Settled::NotWritten => continue,
+                    }
+                }
+                Err(error) => error,
+            };
+            let _ = connection::within("cancel", client.batch_execute("ROLLBACK")).await;
+            writer.client = Some(client);
+            match error {
+                CommitError::Retry(error) => {
+                    tracing::debug!(%error, "repeating a transaction");
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
+                CommitError::Fence => return Err(self.not_owner(writer).await),
+                CommitError::Heads | CommitError::Blob if fresh => {
+                    return Err(LogError::Database {
+                        action: "write",
+                        reason: "another process keeps changing the same streams".to_owned(),
+                    });
+                }
+                // The check of the next attempt finds the reason.
+                CommitError::Heads => {
+                    group.iter().for_each(|append| drop(writer.heads.remove(&append.stream)));
+                    fresh = true;
+                }
+                CommitError::Blob => {
+                    self.lock_holds().retain(|digest, _| !rows.claimed.contains(digest));
+                    fresh = true;
+                }
+                CommitError::Unknown(error) | CommitError::Rejected(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the writer's connection, and waits for the database if it is unavailable.
+    async fn writer_client(&self, writer: &mut Writer) -> Result<Client, LogError> {
+        loop {
+            self.check_usable()?;
+            if writer.tenure.is_empty() {
+                return Err(LogError::NotOwner);
+            }
+            if let Some(client) = writer.client.take().filter(|client| !client.is_closed()) {
+                return Ok(client);
+            }
+            match self.target.connect(self.incarnation).await {
+                Ok(client) => return Ok(client),
+                Err(error) => self.wait_for_database(&error).await,
+            }
+        }
+    }
+
+    async fn wait_for_database(&self, error: &LogError) {
+        self.report_outage(Some(error.to_string()));
+        tokio::time::sleep(RETRY_DELAY).await;
+    }
+
+    /// Finds out whether a group in doubt was written. Waits while the database is unavailable.
+    async fn settle(&self, writer: &mut Writer, rows: &GroupRows) -> Result<Settled, LogError> {
+        loop {
+            let client = self.writer_client(writer).await?;
+            let result = async {
+                let tenure = self.raise_epochs(&client, &writer.tenure).await?;
+                let ids: Vec<Uuid> = rows.streams.keys().map(|stream| stream.0).collect();
+                Ok((tenure, self.read_heads(&client, &ids).await?))
+            };
+            let (tenure, heads) = match result.await {
+                Ok(found) => found,
+                Err(error @ LogError::Unavailable { .. }) => {
+                    self.wait_for_database(&error).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            writer.client = Some(client);
+            let is_complete = tenure.len() == writer.tenure.len();
+            writer.tenure = tenure;
+            if !is_complete {
+                return Err(self.not_owner(writer).await);
+            }
+            self.report_outage(None);
+            let has = |expected: Option<&StreamHead>, stream: &StreamId| match (expected, heads.get(stream)) {
+                (None, None) => true,
+                (Some(expected), Some(found)) => {
+                    expected.digest == found.digest && expected.state.last == found.state.last
+                }
+                _ => false,
+            };
+            if rows.streams.iter().all(|(stream, change)| has(Some(&change.after), stream)) {
+                return Ok(Settled::Written);
+            }
+            if rows.streams.iter().all(|(stream, change)| has(change.before.as_ref(), stream)) {
+                return Ok(Settled::NotWritten);
+            }
+            let lost = rows.streams.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            return Err(LogError::LostEnd { streams: lost });
+        }
+    }
+
+    /// Returns the error for a shard that no longer belongs to this replica.
+    async fn not_owner(&self, writer: &mut Writer) -> LogError {
+        let by = match self.target.connect(self.incarnation).await {
+            Ok(client) => match self.beat(&client).await {
+                Err(LogError::Evicted { by }) => by,
+                _ => "another process".to_owned(),
+            },
+            Err(_) => "another process".to_owned(),
+        };
+        writer.tenure.clear();
+        self.lose(&by);
+        LogError::Evicted { by }
+    }
+
+    /// Updates the state of the writer after a group was written.
+    fn record_group(&self, writer: &mut Writer, rows: GroupRows) {
+        {
+            let mut holds = self.lock_holds();
+            for digest in &rows.claimed {
+                if let Some(times) = holds.get_mut(digest) {
+                    *times = times.saturating_sub(1);
+                    if *times == 0 {
+                        holds.remove(digest);
+                    }
+                }
+            }
+        }
+        let mut ended = 0;
+        for (stream, change) in rows.streams {
+            if change.is_open() {
+                writer.heads.insert(stream, change.after);
+            } else {
+                writer.heads.remove(&stream);
+                ended += 1;
+            }
+        }
+        let mut compaction = self.lock_compaction();
+        compaction.growth.streams += ended;
+        compaction.growth.events += rows.events;
+        compaction.growth.bytes += rows.bytes;
+        // Thresholds of a log that holds nothing: a remote compaction is cheap and its size unknown here.
+        if compaction.growth.has_reached(&Growth::remote_limit()) {
+            self.is_compaction_due.store(true, Ordering::SeqCst);
+        }
+    }
+
+    async fn put_blob(&self, name: Digest, sealed: &[u8]) -> Result<(), LogError> {
+        let mut writer = self.writer.lock().await;
+        let writer = &mut *writer;
+        loop {
+            let client = self.writer_client(writer).await?;
+            match self.write_blob(&client, name, sealed).await {
+                Ok(()) => {
+                    writer.client = Some(client);
+                    *self.lock_holds().entry(name).or_default() += 1;
+                    return Ok(());
+                }
+                Err(error @ LogError::Unavailable { .. }) => self.wait_for_database(&error).await,
+                Err(error) => {
+                    writer.client = Some(client);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
+        let mut writer = self.writer.lock().await;
+        let writer = &mut *writer;
+        let shard = append::shard_of(StreamId(Uuid::nil()), None, Some(&update.application));
+        loop {
+            let client = self.writer_client(writer).await?;
+            let mut rows = GroupRows::default();
+            let result = async {
+                self.add_inventory(&client, &mut rows, update, shard).await.map_err(CommitError::Unknown)?;
+                self.commit(&client, &writer.tenure, &mut rows).await
+            };
+            // The change is idempotent, so an unknown outcome is repeated.
+            match result.await {
+                Ok(()) => {
+                    writer.client = Some(client);
+                    return Ok(());
+                }
+                Err(
+                    CommitError::Unknown(error @ LogError::Unavailable { .. }) | CommitError::Retry(error),
+                ) => {
+                    self.wait_for_database(&error).await;
+                }
+                Err(CommitError::Fence) => return Err(self.not_owner(writer).await),
+                Err(CommitError::Rejected(error) | CommitError::Unknown(error)) => return Err(error),
+                Err(CommitError::Heads | CommitError::Blob) => return Err(LogError::Poisoned),
+            }
+        }
+    }
+
+    async fn compact_step(
+        &self,
+        keep: &Retention,
+        now: Timestamp,
+    ) -> Result<Option<CompactionResult>, LogError> {
+        if !self.is_compaction_due.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        let mut writer = self.writer.lock().await;
+        let writer = &mut *writer;
+        let (stage, keep) = {
+            let mut compaction = self.lock_compaction();
+            if !compaction.is_running {
+                compaction.is_running = true;
+                compaction.stage = Stage::Reduce;
+            }
+            let keep = if compaction.is_scheduled { *keep } else { keep.for_growth() };
+            (compaction.stage, keep)
+        };
+        let client = self.writer_client(writer).await?;
+        let result = self.compact_stage(&client, writer, stage, &keep, now).await;
+        if !matches!(result, Err(LogError::Unavailable { .. })) {
+            writer.client = Some(client);
+        }
+        let (done, next) = result?;
+        let mut compaction = self.lock_compaction();
+        compaction.stage = next;
+        if next == Stage::Done {
+            *compaction = Compaction::default();
+            self.is_compaction_due.store(false, Ordering::SeqCst);
+        }
+        Ok(Some(done))
+    }
+}
+
+impl OperationLog for PostgresLog {
+    fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError> {
+        self.wait(move |inner| async move { inner.append(&group).await }.boxed())?
+    }
+
+    fn load(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
+        self.read(move |inner, client| inner.load_stream(client, stream).boxed())
+    }
+
+    fn events(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+        self.read(move |inner, client| inner.read_all_events(client, stream).boxed())
+    }
+
+    fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError> {
+        self.read(move |inner, client| inner.read_entry(client, stream).boxed())
+    }
+
+    fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
+        let lookup = Arc::new(lookup.clone());
+        self.read(move |inner, client| {
+            let lookup = Arc::clone(&lookup);
+            async move { inner.find_entries(client, &lookup).await }.boxed()
+        })
+    }
+
+    fn ids(&self) -> Result<Vec<StreamId>, LogError> {
+        self.read(|inner, client| inner.read_ids(client).boxed())
+    }
+
+    fn schedule_compaction(&self) {
+        self.inner.lock_compaction().is_scheduled = true;
+        self.inner.is_compaction_due.store(true, Ordering::SeqCst);
+    }
+
+    fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError> {
+        let keep = *keep;
+        self.wait(move |inner| async move { inner.compact_step(&keep, now).await }.boxed())?
+    }
+
+    fn is_compaction_due(&self) -> bool {
+        self.inner.is_compaction_due.load(Ordering::SeqCst)
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        Vec::new()
+    }
+}
+
+impl Blobs for PostgresLog {
+    fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
+        check_blob_size(content)?;
+        let name = self.inner.sealing.name_of(content);
+        let sealed = self
+            .inner
+            .sealing
+            .pack(name, content)
+            .map_err(|reason| LogError::Database { action: "encrypt a blob", reason })?;
+        self.wait(move |inner| async move { inner.put_blob(name, &sealed).await }.boxed())??;
+        Ok(name)
+    }
+
+    fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
+        let sealed = self.read(move |inner, client| inner.read_blob(client, digest).boxed())?;
+        let target = || std::path::PathBuf::from(self.inner.target.to_string());
+        self.inner.sealing.unpack(digest, &sealed, target)
+    }
+}
+
+impl Inventories for PostgresLog {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<ApplicationInventory>, LogError> {
+        let key = Arc::new((cluster.to_owned(), application.to_owned()));
+        self.read(move |_, client| {
+            let key = Arc::clone(&key);
+            async move { append::read_inventory(client, &key.0, &key.1).await }.boxed()
+        })
+    }
+
+    fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
+        let update = update.clone();
+        self.wait(move |inner| async move { inner.change_inventory(&update).await }.boxed())?
+    }
+}

@@ -1,0 +1,225 @@
+//! Reads and lookups of streams. Each reads from one snapshot of the database, in a single statement.
+
+use std::fmt::Write as _;
+
+use tidegate_model::{Digest, StreamId, Timestamp};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+
+use super::Inner;
+use super::append::{digest, kind, unsigned};
+use super::connection::within;
+use crate::frame::{self, Address, Family};
+use crate::store::chain_digest;
+use crate::{Epoch, History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedStream, Record, Summary};
+
+/// Columns of a listing entry.
+const ENTRY_COLUMNS: &str = "s.id, s.kind, s.kind_name, s.epoch, s.last, s.application, s.appset, s.started_at, \
+     s.finished_at, d.kind, d.content";
+
+/// Stream with the events after a sequence number.
+struct StoredEvents {
+    kind: tidegate_model::StreamKind,
+    epoch: Epoch,
+    base: u64,
+    last: u64,
+    snapshot: Option<(u64, Record)>,
+    events: Vec<Record>,
+}
+
+impl Inner {
+    pub(super) async fn load_stream(
+        &self,
+        client: &Client,
+        stream: StreamId,
+    ) -> Result<RawLoadedStream, LogError> {
+        let stored = read_stored(client, stream, true).await?;
+        Ok(LoadedStream {
+            kind: stored.kind,
+            epoch: stored.epoch,
+            snapshot: stored.snapshot,
+            events: stored.events,
+            last_sequence: stored.last,
+        })
+    }
+
+    pub(super) async fn read_all_events(
+        &self,
+        client: &Client,
+        stream: StreamId,
+    ) -> Result<History<Record>, LogError> {
+        let stored = read_stored(client, stream, false).await?;
+        Ok(History {
+            kind: stored.kind,
+            first_sequence: stored.base.saturating_add(1),
+            events: stored.events,
+        })
+    }
+
+    pub(super) async fn read_entry(
+        &self,
+        client: &Client,
+        stream: StreamId,
+    ) -> Result<Option<RawEntry>, LogError> {
+        let query =
+            format!("SELECT {ENTRY_COLUMNS} FROM stream s JOIN details d ON d.stream = s.id WHERE s.id = $1");
+        within("read a stream", async {
+            let row = client.query_typed_opt(&query, &[(&stream.0, Type::UUID)]).await?;
+            row.as_ref().map(entry).transpose()
+        })
+        .await
+    }
+
+    pub(super) async fn find_entries(
+        &self,
+        client: &Client,
+        lookup: &Lookup,
+    ) -> Result<Vec<RawEntry>, LogError> {
+        let Lookup { application, appset, open, kind, has_known_kind } = lookup;
+        let kind = kind.as_ref().map(|kind| i32::from(kind.number()));
+        let known = self.known_kinds();
+        let mut query =
+            format!("SELECT {ENTRY_COLUMNS} FROM stream s JOIN details d ON d.stream = s.id WHERE true");
+        let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = Vec::new();
+        // Writing to a string cannot fail.
+        let mut add = |condition: &str, value, of| {
+            parameters.push((value, of));
+            let _ = write!(query, " AND {condition}{}", parameters.len());
+        };
+        if let Some(application) = application {
+            add("s.application = $", application, Type::TEXT);
+        }
+        if let Some(appset) = appset {
+            add("s.appset = $", appset, Type::TEXT);
+        }
+        if let Some(kind) = &kind {
+            add("s.kind = $", kind, Type::INT4);
+        }
+        if let Some(is_known) = has_known_kind {
+            let condition = if *is_known { "s.kind = ANY($" } else { "s.kind <> ALL($" };
+            add(condition, &known, Type::INT4_ARRAY);
+            query.push(')');
+        }
+        match open {
+            Some(true) => query.push_str(" AND s.finished_at IS NULL"),
+            Some(false) => query.push_str(" AND s.finished_at IS NOT NULL"),
+            None => {}
+        }
+        query.push_str(" ORDER BY s.id");
+        within("look up streams", async {
+            client.query_typed(&query, &parameters).await?.iter().map(entry).collect()
+        })
+        .await
+    }
+
+    pub(super) async fn read_ids(&self, client: &Client) -> Result<Vec<StreamId>, LogError> {
+        within("list streams", async {
+            let rows = client.query_typed("SELECT id FROM stream ORDER BY id", &[]).await?;
+            rows.iter().map(|row| row.try_get(0).map(StreamId)).collect()
+        })
+        .await
+    }
+}
+
+fn entry(row: &Row) -> Result<RawEntry, tokio_postgres::Error> {
+    let details: i32 = row.try_get(9)?;
+    Ok(RawEntry {
+        stream: StreamId(row.try_get(0)?),
+        kind: kind(row.try_get(1)?, row.try_get(2)?),
+        epoch: Epoch::new(unsigned(row.try_get(3)?)).unwrap_or(Epoch::FIRST),
+        sequence: unsigned(row.try_get(4)?),
+        summary: Summary {
+            application: row.try_get(5)?,
+            set: row.try_get(6)?,
+            started_at: Timestamp::from_millis(row.try_get(7)?),
+            finished_at: row.try_get::<_, Option<i64>>(8)?.map(Timestamp::from_millis),
+            details: Record { kind: u16::try_from(details).unwrap_or_default(), content: row.try_get(10)? },
+        },
+    })
+}
+
+/// Reads a stream: the newest snapshot and the events after it, or all stored events.
+async fn read_stored(
+    client: &Client,
+    stream: StreamId,
+    with_snapshot: bool,
+) -> Result<StoredEvents, LogError> {
+    const QUERY: &str = "SELECT s.kind, s.kind_name, s.epoch, s.base, s.base_digest, s.last, s.digest, s.reduced, \
+         n.sequence, n.digest, n.frame, ARRAY(SELECT b.frames FROM batch b WHERE b.stream = s.id AND b.last > \
+         coalesce(n.sequence, s.base) ORDER BY b.first) \
+         FROM stream s LEFT JOIN snapshot n ON n.stream = s.id AND $2 WHERE s.id = $1";
+    let row = within(
+        "read a stream",
+        client.query_typed_opt(QUERY, &[(&stream.0, Type::UUID), (&with_snapshot, Type::BOOL)]),
+    )
+    .await?
+    .ok_or(LogError::UnknownStream { stream: stream.into() })?;
+    decode_stored(stream, &row).map_err(|error| match error {
+        DecodeError::Row(error) => super::connection::call_error("read a stream", &error),
+        DecodeError::Log(error) => error,
+    })
+}
+
+enum DecodeError {
+    Row(tokio_postgres::Error),
+    Log(LogError),
+}
+
+impl From<tokio_postgres::Error> for DecodeError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Row(error)
+    }
+}
+
+fn decode_stored(stream: StreamId, row: &Row) -> Result<StoredEvents, DecodeError> {
+    let damaged = |reason: String| DecodeError::Log(LogError::DamagedRows { stream: stream.into(), reason });
+    if row.try_get(7)? {
+        return Err(DecodeError::Log(LogError::Compacted { stream: stream.into() }));
+    }
+    let (base, last) = (unsigned(row.try_get(3)?), unsigned(row.try_get(5)?));
+    let mut number = base;
+    let mut chain: Digest = digest(row.try_get(4)?);
+    let mut snapshot = None;
+    if let Some(sequence) = row.try_get::<_, Option<i64>>(8)? {
+        number = unsigned(sequence);
+        chain = digest(row.try_get(9)?);
+        let bytes: Vec<u8> = row.try_get(10)?;
+        let framed = frame::open_frame(Family::Snapshot, stream, Some(number), &bytes)
+            .map_err(|error| damaged(format!("its snapshot: {error}")))?;
+        snapshot = Some((number, Record { kind: framed.kind, content: framed.payload.to_vec() }));
+    }
+    let mut events = Vec::new();
+    for batch in row.try_get::<_, Vec<&[u8]>>(11)? {
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let (framed, after) = frame::parse_frame(rest)
+                .map_err(|error| damaged(format!("event {}: {error}", number + 1)))?;
+            let record = rest.get(..rest.len().saturating_sub(after.len())).unwrap_or_default();
+            rest = after;
+            // A group that continues after its snapshot is stored as one batch.
+            if framed.address.number <= number {
+                continue;
+            }
+            number = number.saturating_add(1);
+            let expected = Address { family: Family::Event, stream, number };
+            if framed.address != expected {
+                return Err(damaged(format!("event {number} is missing")));
+            }
+            chain = chain_digest(chain, record);
+            events.push(Record { kind: framed.kind, content: framed.payload.to_vec() });
+        }
+    }
+    if number != last || chain != digest(row.try_get(6)?) {
+        return Err(damaged(format!(
+            "its {number} events do not match the recorded end (event {last}) and digest"
+        )));
+    }
+    Ok(StoredEvents {
+        kind: kind(row.try_get(0)?, row.try_get(1)?),
+        epoch: Epoch::new(unsigned(row.try_get(2)?)).unwrap_or(Epoch::FIRST),
+        base,
+        last,
+        snapshot,
+        events,
+    })
+}

@@ -1,0 +1,260 @@
+//! Replicas that share a log: joining, heartbeats, and ownership of the shards.
+//!
+//! A replica joins with a fresh incarnation, and counts its heartbeats. Whoever owns a shard is recorded in the
+//! shard's row, together with an epoch that rises with every change. A replica takes over the shards of another
+//! one only after it has watched that one's count stand still ([`ReplicaWatch`]); from then on, appends of the old
+//! owner fail, because they lock the same rows. No clock of another machine is involved.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Inner;
+use super::connection::{application_name, call_error, within};
+use super::schema::newest_layout;
+use super::watch::ReplicaWatch;
+use crate::LogError;
+
+/// Number of shards in a log.
+pub(super) const SHARDS: usize = 256;
+
+/// Another process that uses the same log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Unique ID of the process.
+    pub incarnation: Uuid,
+    /// Name for messages, such as `pid 41 on node-1`.
+    pub name: String,
+    /// Version of the program.
+    pub version: String,
+    /// Number of shards that it owns.
+    pub shards: usize,
+    /// Number of its heartbeats.
+    pub(super) beat: i64,
+}
+
+impl fmt::Display for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Result of an attempt to own all shards.
+pub(super) enum Claim {
+    /// All shards belong to this replica, in these epochs.
+    Owned(BTreeMap<i16, i64>),
+    /// Another replica owns shards and seems to be alive.
+    Held(Replica),
+    /// Another replica owns shards, and a transaction of its still holds their lock.
+    Locked(Replica),
+}
+
+impl Inner {
+    /// Adds this process to the replicas.
+    pub(super) async fn join(&self, client: &Client) -> Result<(), LogError> {
+        const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT DO NOTHING";
+        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] = [
+            (&self.incarnation, Type::UUID),
+            (&self.name, Type::TEXT),
+            (&env!("CARGO_PKG_VERSION"), Type::TEXT),
+            (&newest_layout(), Type::INT4),
+        ];
+        within("join the log", client.execute_typed(QUERY, &parameters)).await.map(drop)
+    }
+
+    /// Counts a heartbeat. Fails with [`LogError::Evicted`] if another replica has declared this one dead.
+    pub(super) async fn beat(&self, client: &Client) -> Result<(), LogError> {
+        const QUERY: &str =
+            "UPDATE replica SET beat = beat + 1 WHERE incarnation = $1 AND evicted_by IS NULL RETURNING 1";
+        const REASON: &str = "SELECT evicted_by FROM replica WHERE incarnation = $1";
+        let me = [(&self.incarnation as &(dyn tokio_postgres::types::ToSql + Sync), Type::UUID)];
+        if within("record a heartbeat", client.query_typed_opt(QUERY, &me)).await?.is_some() {
+            return Ok(());
+        }
+        let row = within("read the replicas", client.query_typed_opt(REASON, &me)).await?;
+        let by = row.and_then(|row| row.try_get::<_, Option<String>>(0).ok().flatten());
+        Err(LogError::Evicted { by: by.unwrap_or_else(|| "another process".to_owned()) })
+    }
+
+    /// Returns all replicas that have joined and were not declared dead.
+    pub(super) async fn read_replicas(&self, client: &Client) -> Result<Vec<Replica>, LogError> {
+        const QUERY: &str = "SELECT incarnation, name, version, beat, (SELECT count(*) FROM shard WHERE owner = \
+             incarnation) FROM replica WHERE evicted_by IS NULL ORDER BY joined_at, incarnation";
+        within("read the replicas", async {
+            client
+                .query_typed(QUERY, &[])
+                .await?
+                .iter()
+                .map(|row| {
+                    Ok(Replica {
+                        incarnation: row.try_get(0)?,
+                        name: row.try_get(1)?,
+                        version: row.try_get(2)?,
+                        beat: row.try_get(3)?,
+                        shards: usize::try_from(row.try_get::<_, i64>(4)?).unwrap_or_default(),
+                    })
+                })
+                .collect()
+        })
+        .await
+    }
+
+    /// Tries to own all shards, taking over those of dead replicas. Must be called about once a second with the
+    /// monotonic time, so that the watch can tell which replicas are dead.
+    pub(super) async fn claim_shards(
+        &self,
+        client: &Client,
+        watch: &mut ReplicaWatch,
+        at: std::time::Duration,
+    ) -> Result<Claim, LogError> {
+        let mut replicas = self.read_replicas(client).await?;
+        replicas.retain(|replica| replica.incarnation != self.incarnation);
+        let beats = replicas.iter().map(|replica| (replica.incarnation, replica.beat)).collect();
+        let dead = watch.observe(&beats, at);
+        let is_dead =
+            |replica: &Replica| dead.iter().any(|(incarnation, _)| *incarnation == replica.incarnation);
+        if let Some(holder) = replicas.iter().find(|replica| replica.shards > 0 && !is_dead(replica)) {
+            return Ok(Claim::Held(holder.clone()));
+        }
+        // Only replicas whose count still stands where it was seen. The others have come back to life.
+        const EVICT: &str =
+            "UPDATE replica SET evicted_by = $3 WHERE incarnation = $1 AND beat = $2 AND evicted_by IS NULL";
+        for (incarnation, beat) in &dead {
+            let evicted = within(
+                "declare a replica dead",
+                client.execute_typed(
+                    EVICT,
+                    &[(incarnation, Type::UUID), (beat, Type::INT8), (&self.name, Type::TEXT)],
+                ),
+            )
+            .await?;
+            if evicted == 0
+                && let Some(holder) = replicas.iter().find(|replica| replica.incarnation == *incarnation)
+            {
+                return Ok(Claim::Held(holder.clone()));
+            }
+        }
+        match self.take_shards(client).await {
+            Ok(Some(tenure)) => {
+                self.remove_evicted(client).await?;
+                Ok(Claim::Owned(tenure))
+            }
+            // Another standby was faster, or a transaction of the dead replica still holds the lock.
+            Ok(None) => match replicas.into_iter().find(|replica| replica.shards > 0) {
+                Some(holder) => {
+                    for (incarnation, _) in &dead {
+                        self.end_sessions(client, *incarnation).await?;
+                    }
+                    Ok(Claim::Locked(holder))
+                }
+                None => Ok(Claim::Held(Replica {
+                    incarnation: Uuid::nil(),
+                    name: "another process".to_owned(),
+                    version: String::new(),
+                    shards: SHARDS,
+                    beat: 0,
+                })),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes all shards that are free or belong to a dead replica, in one transaction: all or none. Returns `None`
+    /// if a live replica owns one of them, or if a transaction still holds a lock.
+    async fn take_shards(&self, client: &Client) -> Result<Option<BTreeMap<i16, i64>>, LogError> {
+        // The rows are locked in the same order as by an append.
+        const TAKE: &str = "WITH free AS (SELECT s.id FROM shard s WHERE s.owner IS NULL OR s.owner = $1 OR s.owner IN \
+             (SELECT incarnation FROM replica WHERE evicted_by IS NOT NULL) ORDER BY s.id FOR UPDATE), \
+             taken AS (UPDATE shard SET owner = $1, epoch = epoch + 1 WHERE id IN (SELECT id FROM free) \
+             RETURNING id, epoch) \
+             SELECT id, epoch, 1/(count(*) OVER () = 256)::int FROM taken";
+        let run = async {
+            client.batch_execute("BEGIN; SET LOCAL lock_timeout = '1s'").await?;
+            let rows = client.query_typed(TAKE, &[(&self.incarnation, Type::UUID)]).await?;
+            client.batch_execute("COMMIT").await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        };
+        let result: Result<BTreeMap<i16, i64>, tokio_postgres::Error> =
+            match tokio::time::timeout(super::connection::CALL_TIMEOUT, run).await {
+                Ok(result) => result,
+                Err(_) => {
+                    return Err(LogError::Unavailable {
+                        target: self.target.to_string(),
+                        reason: "the database did not confirm the takeover in time".to_owned(),
+                    });
+                }
+            };
+        let error = match result {
+            Ok(tenure) if tenure.len() == SHARDS => return Ok(Some(tenure)),
+            Ok(_) => return Ok(None),
+            Err(error) => error,
+        };
+        let _ = within("cancel", client.batch_execute("ROLLBACK")).await;
+        match error.code() {
+            Some(code) if *code == SqlState::DIVISION_BY_ZERO || *code == SqlState::LOCK_NOT_AVAILABLE => {
+                Ok(None)
+            }
+            _ => Err(call_error("take over the shards", &error)),
+        }
+    }
+
+    /// Ends the sessions of a dead replica, whose transactions may still hold locks.
+    async fn end_sessions(&self, client: &Client, incarnation: Uuid) -> Result<(), LogError> {
+        const QUERY: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND \
+             pid <> pg_backend_pid()";
+        let name = application_name(incarnation);
+        within("end the sessions of a dead replica", client.query_typed(QUERY, &[(&name, Type::TEXT)]))
+            .await
+            .map(drop)
+    }
+
+    /// Removes dead replicas that own nothing any more.
+    async fn remove_evicted(&self, client: &Client) -> Result<(), LogError> {
+        const QUERY: &str = "DELETE FROM replica WHERE evicted_by IS NOT NULL AND NOT EXISTS (SELECT 1 FROM shard WHERE \
+             owner = incarnation) AND joined_at < now() - interval '1 hour'";
+        within("remove dead replicas", client.execute_typed(QUERY, &[])).await.map(drop)
+    }
+
+    /// Makes sure that no transaction of this replica is still in doubt: ends its other sessions, waits for their
+    /// locks, and raises the epochs of its shards. Returns the new epochs, without the shards that now belong to
+    /// another replica.
+    pub(super) async fn raise_epochs(
+        &self,
+        client: &Client,
+        tenure: &BTreeMap<i16, i64>,
+    ) -> Result<BTreeMap<i16, i64>, LogError> {
+        const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND id = ANY($2) ORDER BY id FOR UPDATE) \
+             UPDATE shard SET epoch = epoch + 1 WHERE id IN (SELECT id FROM mine) RETURNING id, epoch";
+        self.end_sessions_but_heartbeat(client).await?;
+        let ids: Vec<i16> = tenure.keys().copied().collect();
+        within("raise the epochs", async {
+            let rows = client
+                .query_typed(QUERY, &[(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY)])
+                .await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        })
+        .await
+    }
+
+    /// Ends the sessions of this replica that hold locks on shards, other than the given one.
+    async fn end_sessions_but_heartbeat(&self, client: &Client) -> Result<(), LogError> {
+        const QUERY: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND \
+             pid <> pg_backend_pid() AND state IN ('active', 'idle in transaction', 'idle in transaction (aborted)')";
+        let name = application_name(self.incarnation);
+        within("end earlier sessions", client.query_typed(QUERY, &[(&name, Type::TEXT)])).await.map(drop)
+    }
+
+    /// Gives up all shards and leaves.
+    pub(super) async fn leave(&self, client: &Client) -> Result<(), LogError> {
+        const FREE: &str = "UPDATE shard SET owner = NULL, epoch = epoch + 1 WHERE owner = $1";
+        const LEAVE: &str = "DELETE FROM replica WHERE incarnation = $1";
+        let me = [(&self.incarnation as &(dyn tokio_postgres::types::ToSql + Sync), Type::UUID)];
+        within("free the shards", client.execute_typed(FREE, &me)).await?;
+        within("leave the log", client.execute_typed(LEAVE, &me)).await.map(drop)
+    }
+}

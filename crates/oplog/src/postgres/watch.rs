@@ -1,0 +1,93 @@
+//! Detection of dead replicas from their heartbeats.
+//!
+//! A replica is dead once its heartbeat count has not changed for [`DEAD_AFTER`], measured by the observer's own
+//! monotonic clock. No time of another machine is compared. If the observer itself was suspended or could not
+//! read the database, it starts over, so that an outage of the database doesn't make every replica look dead.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+/// Time without a heartbeat after which a replica is dead.
+pub(super) const DEAD_AFTER: Duration = Duration::from_secs(8);
+/// Time between two observations after which the observer starts over.
+pub(super) const MAX_GAP: Duration = Duration::from_secs(3);
+
+/// Heartbeat counts of the other replicas, and the time of their last change.
+#[derive(Debug, Default)]
+pub(super) struct ReplicaWatch {
+    seen: BTreeMap<Uuid, (i64, Duration)>,
+    observed_at: Option<Duration>,
+}
+
+impl ReplicaWatch {
+    /// Records the heartbeat counts read at the monotonic time `at`, and returns the dead replicas with their
+    /// last count.
+    pub(super) fn observe(&mut self, beats: &BTreeMap<Uuid, i64>, at: Duration) -> Vec<(Uuid, i64)> {
+        if self.observed_at.is_none_or(|last| at.saturating_sub(last) > MAX_GAP) {
+            self.seen.clear();
+        }
+        self.observed_at = Some(at);
+        self.seen.retain(|replica, _| beats.contains_key(replica));
+        let mut dead = Vec::new();
+        for (&replica, &beat) in beats {
+            let (count, since) = self.seen.entry(replica).or_insert((beat, at));
+            if *count != beat {
+                (*count, *since) = (beat, at);
+            } else if at.saturating_sub(*since) >= DEAD_AFTER {
+                dead.push((replica, beat));
+            }
+        }
+        dead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const A: Uuid = Uuid::from_u128(1);
+    const B: Uuid = Uuid::from_u128(2);
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_replica_without_heartbeats_is_dead_after_eight_seconds() {
+        let mut watch = ReplicaWatch::default();
+        for second in 0..8 {
+            let beats = BTreeMap::from([(A, 5), (B, i64::try_from(second).unwrap())]);
+            assert_eq!(watch.observe(&beats, secs(second)), [], "after {second} s");
+        }
+        assert_eq!(watch.observe(&BTreeMap::from([(A, 5), (B, 8)]), secs(8)), [(A, 5)]);
+        assert_eq!(watch.observe(&BTreeMap::from([(A, 6), (B, 9)]), secs(9)), [], "a heartbeat revives it");
+    }
+
+    #[test]
+    fn an_observer_that_was_suspended_starts_over() {
+        let mut watch = ReplicaWatch::default();
+        let beats = BTreeMap::from([(A, 5)]);
+        for at in [0, 2, 5, 60, 62, 65, 67] {
+            assert_eq!(watch.observe(&beats, secs(at)), [], "at {at} s");
+        }
+        assert_eq!(watch.observe(&beats, secs(68)), [(A, 5)]);
+    }
+
+    proptest! {
+        /// Whatever the observer's schedule, a replica that beats at least every 3 s is never declared dead.
+        #[test]
+        fn a_live_replica_is_never_dead(gaps in prop::collection::vec(0_u64..10_000, 1..60)) {
+            let (mut watch, mut now) = (ReplicaWatch::default(), 0);
+            for gap in gaps {
+                now += gap;
+                let beat = i64::try_from(now / 3_000).unwrap();
+                let dead = watch.observe(&BTreeMap::from([(A, beat)]), Duration::from_millis(now));
+                prop_assert_eq!(dead, []);
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The log in PostgreSQL: several replicas, fencing, takeover, and failed connections. The tests of all logs run on
+//! it, too.
+
+use std::time::Duration;
+
+use tidegate_oplog::{
+    Codecs, LeadAttempt, LogError, LogKey, Lookup, PostgresLog, PostgresOptions, PostgresTarget, Retention,
+};
+
+use crate::kinds::OpenWithCodecs;
+use crate::kit::prelude::*;
+use crate::kit::{
+    Append, Event, ReopenableLog, append_to_shop, finished_summary, loaded_stream, operation, test_codecs,
+    waves_passed,
+};
+use crate::postgres_server::PostgresServer;
+
+/// A log in the PostgreSQL server of this process.
+pub struct Postgres {
+    url: String,
+    log: Option<PostgresLog>,
+}
+
+impl Postgres {
+    /// Creates an empty log, or returns `None` if PostgreSQL isn't installed.
+    pub fn available() -> Option<Self> {
+        Some(Self { url: PostgresServer::shared()?.new_log_url(), log: None })
+    }
+}
+
+impl ReopenableLog for Postgres {
+    type Log = PostgresLog;
+
+    fn create() -> Self {
+        Self::available().unwrap()
+    }
+
+    fn open(&mut self) -> &PostgresLog {
+        let url = self.url.clone();
+        self.log.get_or_insert_with(|| lead(join(&url, "first")))
+    }
+
+    fn reopen(&mut self) -> &PostgresLog {
+        self.log = None;
+        self.open()
+    }
+}
+
+impl OpenWithCodecs for Postgres {
+    fn open_with_codecs(&mut self, codecs: Codecs) -> &PostgresLog {
+        self.log = None;
+        let log = PostgresLog::join(PostgresOptions { codecs, ..options(&self.url, "first") }).unwrap();
+        self.log.insert(lead(log))
+    }
+}
+
+fn options(url: &str, replica: &str) -> PostgresOptions {
+    PostgresOptions {
+        target: PostgresTarget::parse(url, None, |_| Err("no TLS on a socket".to_owned())).unwrap(),
+        replica: replica.to_owned(),
+        key: LogKey::new(&[7; 32]),
+        codecs: test_codecs(),
+    }
+}
+
+fn join(url: &str, replica: &str) -> PostgresLog {
+    PostgresLog::join(options(url, replica)).unwrap()
+}
+
+fn lead(log: PostgresLog) -> PostgresLog {
+    assert_eq!(log.try_lead().unwrap(), LeadAttempt::Leading);
+    log
+}
+
+/// Calls `try_lead` once a second until the replica leads, and returns the number of calls.
+fn lead_after_watching(log: &PostgresLog) -> usize {
+    for attempt in 1..=30 {
+        if log.try_lead().unwrap() == LeadAttempt::Leading {
+            return attempt;
+        }
+        std::thread::park_timeout(Duration::from_secs(1));
+    }
+    panic!("the standby did not take over within 30 s");
+}
+
+#[test]
+fn a_second_replica_reads_and_waits() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let (first, second) = (lead(join(&url, "first")), join(&url, "second"));
+    first.append_all(vec![append_to_shop(1, 1, waves_passed(1..=2))]).unwrap();
+    let LeadAttempt::Held(holder) = second.try_lead().unwrap() else { panic!("two leaders") };
+    assert_eq!((holder.name.as_str(), holder.shards), ("first", 256));
+    assert!(matches!(
+        second.append_all(vec![append_to_shop(2, 1, waves_passed(1..=1))]),
+        Err(LogError::NotOwner)
+    ));
+    assert_eq!(second.load_as::<Event>(operation(1)).unwrap(), loaded_stream(waves_passed(1..=2), 2));
+    let names: Vec<String> = second.replicas().unwrap().into_iter().map(|replica| replica.name).collect();
+    assert_eq!(names, ["first", "second"]);
+    // A replica that leaves frees its shards at once.
+    drop(first);
+    let second = lead(second);
+    second.append_all(vec![append_to_shop(1, 3, waves_passed(3..=3))]).unwrap();
+    assert_eq!(second.replicas().unwrap().len(), 1);
+}
+
+/// The heartbeats of the first replica stop reaching the database, as if its process was suspended.
+#[test]
+fn a_dead_leader_is_replaced_and_can_never_write_again() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let (first, second) = (lead(join(&url, "first")), join(&url, "second"));
+    first.append_all(vec![append_to_shop(1, 1, waves_passed(1..=1))]).unwrap();
+    // A trigger that discards the heartbeats of one replica, but nothing else.
+    let suspended = first.incarnation();
+    server.psql(
+        &url,
+        &format!(
+            "CREATE FUNCTION ignore_beat() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.incarnation = \
+             '{suspended}' AND NEW.beat > OLD.beat THEN NEW.beat := OLD.beat; END IF; RETURN NEW; END $$; \
+             CREATE TRIGGER ignore_beat BEFORE UPDATE ON replica FOR EACH ROW EXECUTE FUNCTION ignore_beat()"
+        ),
+    );
+    let attempts = lead_after_watching(&second);
+    assert!((8..=15).contains(&attempts), "the takeover took {attempts} s");
+    let error = first.append_all(vec![append_to_shop(1, 2, waves_passed(2..=2))]).unwrap_err();
+    assert!(matches!(&error, LogError::Evicted { by } if by == "second"), "{error}");
+    assert!(first.loss().borrow().is_some());
+    second.append_all(vec![append_to_shop(1, 2, waves_passed(9..=9))]).unwrap();
+    assert_eq!(second.all_events(operation(1)).unwrap(), [waves_passed(1..=1), waves_passed(9..=9)].concat());
+    assert!(matches!(
+        first.append_all(vec![append_to_shop(7, 1, waves_passed(1..=1))]),
+        Err(LogError::Evicted { .. })
+    ));
+}
+
+#[test]
+fn a_broken_connection_loses_and_doubles_nothing() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let log = lead(join(&url, "first"));
+    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'tidegate %' \
+                AND pid <> pg_backend_pid() AND query NOT LIKE '%record a heartbeat%' AND application_name = 'tidegate ";
+    let kill = format!("{kill}{}'", log.incarnation());
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for sequence in 1..=300_u32 {
+                log.append_all(vec![append_to_shop(1, sequence.into(), waves_passed(sequence..=sequence))])
+                    .unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            server.psql(&url, &kill);
+        }
+    });
+    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=300));
+    assert_eq!(server.psql(&url, "SELECT count(*), max(last) FROM batch"), "300|300");
+}
+
+#[test]
+fn a_rolled_back_database_is_reported() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let log = lead(join(&url, "first"));
+    for sequence in 1..=3 {
+        log.append_all(vec![append_to_shop(1, sequence, waves_passed(1..=1))]).unwrap();
+    }
+    // As after the promotion of a standby that had not received the last two events.
+    let head = server
+        .psql(&url, "DELETE FROM batch WHERE first > 1; UPDATE stream SET last = 1; SELECT last FROM stream");
+    assert_eq!(head, "1");
+    let error = log.append_all(vec![append_to_shop(1, 4, waves_passed(1..=1))]).unwrap_err();
+    assert!(matches!(error, LogError::Gap { expected: 2, found: 4, .. }), "{error}");
+}
+
+#[test]
+fn damaged_rows_are_named_and_affect_only_their_stream() {
+    let Some(server) = PostgresServer::shared() else { return };
+    for (damage, reason) in [
+        (
+            "UPDATE batch SET frames = set_byte(frames, 41, 255) WHERE first = 1",
+            "event 1: the checksum does not match",
+        ),
+        ("DELETE FROM batch WHERE first = 1", "event 1 is missing"),
+        ("DELETE FROM batch WHERE first = 3", "do not match the recorded end"),
+        ("UPDATE stream SET digest = decode(repeat('11', 32), 'hex')", "do not match the recorded end"),
+        (
+            "UPDATE batch SET frames = b.frames FROM batch b WHERE batch.first = 2 AND b.first = 1",
+            "is missing",
+        ),
+    ] {
+        let url = server.new_log_url();
+        let log = lead(join(&url, "first"));
+        for sequence in 1..=3 {
+            log.append_all(vec![append_to_shop(1, sequence, waves_passed(1..=1))]).unwrap();
+        }
+        server.psql(&url, damage);
+        log.append_all(vec![append_to_shop(2, 1, waves_passed(1..=1))]).unwrap();
+        let error = log.load_as::<Event>(operation(1)).unwrap_err();
+        assert!(
+            matches!(error, LogError::DamagedRows { .. }) && error.to_string().contains(reason),
+            "{damage}: {error}"
+        );
+        assert!(log.load_as::<Event>(operation(2)).is_ok());
+        assert_eq!(log.listing().len(), 2, "a damaged stream must still be listed");
+    }
+}
+
+#[test]
+fn another_key_and_a_newer_layout_are_refused() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    drop(lead(join(&url, "first")));
+    let other = PostgresOptions { key: LogKey::new(&[8; 32]), ..options(&url, "second") };
+    assert!(matches!(PostgresLog::join(other), Err(LogError::DatabaseKey { .. })));
+    server.psql(&url, "UPDATE meta SET layout = 99");
+    assert!(matches!(
+        PostgresLog::join(options(&url, "second")),
+        Err(LogError::NewerSchema { found: 99, .. })
+    ));
+    assert_eq!(
+        server.psql(&url, "SELECT count(*) FROM replica"),
+        "0",
+        "a refused replica must leave no trace"
+    );
+}
+
+#[test]
+fn many_replicas_join_an_empty_database_at_once() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let logs: Vec<PostgresLog> = std::thread::scope(|scope| {
+        let joining: Vec<_> = (0..8)
+            .map(|number| {
+                scope.spawn({
+                    let url = &url;
+                    move || join(url, &format!("replica {number}"))
+                })
+            })
+            .collect();
+        joining.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let leaders = std::thread::scope(|scope| {
+        let trying: Vec<_> = logs.iter().map(|log| scope.spawn(|| log.try_lead().unwrap())).collect();
+        trying
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .filter(|attempt| *attempt == LeadAttempt::Leading)
+            .count()
+    });
+    assert_eq!(leaders, 1);
+    assert_eq!(server.psql(&url, "SELECT count(DISTINCT owner), count(owner) FROM shard"), "1|256");
+}
+
+/// Statements of the log never read a large table from start to end.
+#[test]
+fn lookups_use_indexes() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let log = lead(join(&url, "first"));
+    for number in 0..400_u128 {
+        let summary = finished_summary(number, &format!("app-{}", number % 100));
+        log.append_all(vec![Append { summary, ..append_to_shop(number, 1, waves_passed(1..=1)) }]).unwrap();
+    }
+    let statements = [
+        "SELECT s.id, d.content FROM stream s JOIN details d ON d.stream = s.id WHERE s.application = 'app-1' ORDER BY s.id",
+        "SELECT s.id FROM stream s WHERE s.appset = 'fleet' ORDER BY s.id",
+        "SELECT s.id FROM stream s WHERE s.finished_at IS NULL ORDER BY s.id",
+        "SELECT s.id FROM stream s WHERE s.kind = 2 ORDER BY s.id",
+        "SELECT frames FROM batch WHERE stream = '01900000-0000-7000-8000-000000000001' AND last > 0 ORDER BY first",
+        "DELETE FROM blob_hold WHERE incarnation = '01900000-0000-7000-8000-000000000001'",
+        "SELECT 1 FROM reference r WHERE r.digest = '\\x00'",
+    ];
+    for statement in statements {
+        // Small tables are read as a whole unless that is made expensive.
+        let plan = server.psql(&url, &format!("SET enable_seqscan = off; ANALYZE; EXPLAIN {statement}"));
+        assert!(!plan.contains("Seq Scan"), "{statement}\n{plan}");
+    }
+    let found = log.ids_of(&Lookup::of_application("app-7"));
+    assert_eq!(found, [7, 107, 207, 307].map(operation));
+    assert_eq!(log.compact(&Retention::with_history(1), crate::kit::NOW).unwrap().streams, 300);
+}
