@@ -81,7 +81,7 @@ pub async fn run(
     // have a different destination.
     match find_open_operation(&shared, operation).await {
         Some((there, view)) if !shared.destinations.is_reachable(&there) => {
-            let message = format!("waiting for the {there}: the operation's cluster is unreachable");
+            let message = format!("waiting for the {there}: the target cluster is unreachable");
             notify(EngineProgress { message, ..progress_from_view(view) });
             shared.destinations.await_recorded(&there).await;
         }

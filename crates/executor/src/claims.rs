@@ -34,7 +34,9 @@ pub use self::leadership::{LeaseHolder, ServiceIdentity};
 pub(crate) use self::lease_coverage::{CoveredCluster, LeaseCoverage};
 pub(crate) use self::location::ClaimLocations;
 pub(crate) use self::record::Claimant;
-pub use self::service_lease::{Fence, HeldLease, LeaseError, LeaseLoss, LeaseWait, ServiceLease};
+pub use self::service_lease::{
+    Fence, HeartbeatCoverage, HeldLease, LeaseError, LeaseLoss, LeaseWait, ServiceLease,
+};
 pub use self::times::{
     CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL,
 };

@@ -43,8 +43,9 @@ pub mod effects;
 pub mod extensions;
 
 pub use claims::{
-    CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, Fence, HeldLease, LeaseError, LeaseHolder, LeaseLoss, LeaseWait,
-    SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL, ServiceIdentity, ServiceLease,
+    CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, Fence, HeartbeatCoverage, HeldLease, LeaseError, LeaseHolder,
+    LeaseLoss, LeaseWait, SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL, ServiceIdentity,
+    ServiceLease,
 };
 pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
 pub use duration_histogram::{DurationHistogram, HistogramSnapshot};

@@ -43,15 +43,15 @@ pub trait GeneratorInputs {
     /// Returns the declared clusters.
     fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
         Err(QueryError::new(
-            "the clusters generator needs the Secrets that declare clusters, but this process cannot read \
-             them; use `tidegate serve`",
+            "the clusters generator must read the Secrets that declare clusters, which this command cannot \
+             do; use `tidegate serve`",
         ))
     }
 
     /// Returns the files of a repository at a branch, tag or commit.
     fn git_tree(&mut self, repository: &str, revision: &str) -> Reply<Arc<GitTree>> {
         Err(QueryError::new(format!(
-            "the git generator needs repository {} at {revision:?}, but this process cannot read it; use `tidegate serve`",
+            "the git generator must read repository {} at {revision:?}, which this command cannot do; use `tidegate serve`",
             without_credentials(repository)
         )))
     }
@@ -59,7 +59,7 @@ pub trait GeneratorInputs {
     /// Returns the content of a file in a repository at a commit.
     fn git_file(&mut self, repository: &str, commit: &str, path: &str) -> Reply<Arc<str>> {
         Err(QueryError::new(format!(
-            "the git generator needs {path} from repository {} at {commit}, but this process cannot read it; use `tidegate serve`",
+            "the git generator must read {path} from repository {} at {commit}, which this command cannot do; use `tidegate serve`",
             without_credentials(repository)
         )))
     }
@@ -69,8 +69,8 @@ pub trait GeneratorInputs {
     fn decisions(&mut self, generator: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
         let _ = generator;
         Err(QueryError::new(
-            "the clusterDecisionResource generator needs cluster resources, but this process cannot read \
-             them; use `tidegate serve`",
+            "the clusterDecisionResource generator must read resources from a cluster, which this command \
+             cannot do; use `tidegate serve`",
         ))
     }
 
@@ -78,7 +78,7 @@ pub trait GeneratorInputs {
     fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
         let name = &generator.config_map_ref.name;
         Err(QueryError::new(format!(
-            "the plugin generator needs the plugin in ConfigMap {name}, but this process cannot call it; use \
+            "the plugin generator must call the plugin in ConfigMap {name}, which this command cannot do; use \
              `tidegate serve`"
         )))
     }
@@ -91,7 +91,7 @@ pub trait GeneratorInputs {
     fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
         let _ = (generator, paths);
         Err(QueryError::new(
-            "the scmProvider generator needs an SCM provider, but this process cannot call one; use `tidegate serve`",
+            "the scmProvider generator must call an SCM provider, which this command cannot do; use `tidegate serve`",
         ))
     }
 
@@ -99,7 +99,7 @@ pub trait GeneratorInputs {
     fn pull_requests(&mut self, generator: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
         let _ = generator;
         Err(QueryError::new(
-            "the pullRequest generator needs pull requests, but this process cannot read them; use `tidegate serve`",
+            "the pullRequest generator must list pull requests, which this command cannot do; use `tidegate serve`",
         ))
     }
 }

@@ -77,15 +77,15 @@ pub const HEALTH_CURRENT: &str = "tidegate.dev/health-current";
 pub const HEALTH_IN_PROGRESS: &str = "tidegate.dev/health-in-progress";
 /// CEL expression that is true once the object has failed.
 pub const HEALTH_FAILED: &str = "tidegate.dev/health-failed";
-/// On a claim: name of the claimed application.
+/// On a claim Lease: name of the claimed application.
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
-/// On a claim: user and machine of the operation that holds the claim.
+/// On a claim Lease: user and machine of the operation that holds the claim.
 pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";
-/// On a claim: revision of the operation that holds the claim.
+/// On a claim Lease: revision of the operation that holds the claim.
 pub const CLAIM_REVISION: &str = "tidegate.dev/revision";
-/// On a claim: ID of the operation that asks the holder to stop.
+/// On a claim Lease: ID of the operation that asks the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY: &str = "tidegate.dev/end-wanted-by";
-/// On a claim: user and machine of the operation that asks the holder to stop.
+/// On a claim Lease: user and machine of the operation that asks the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER: &str = "tidegate.dev/end-wanted-by-holder";
 /// Prefix of all annotations defined by Tidegate.
 pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";

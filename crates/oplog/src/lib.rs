@@ -73,7 +73,10 @@ pub use holder::{Holder, is_held};
 pub use inventory::{ApplicationInventory, Inventory, InventoryChange, InventoryUpdate};
 pub use key::{Fingerprint, LogKey};
 pub use memory::{Fault, MemoryLog};
-pub use postgres::{LeadAttempt, PostgresLog, PostgresOptions, PostgresTarget, Replica, TENURE_COVERAGE};
+pub use postgres::{
+    HeartbeatObserver, KeptKind, LeadAttempt, PostgresLog, PostgresOptions, PostgresTarget, Replica,
+    TENURE_COVERAGE,
+};
 pub use retention::Retention;
 pub use sealed::SealedFolder;
 pub use store::{OpenOptions, SledLog};

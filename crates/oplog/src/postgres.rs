@@ -7,6 +7,7 @@
 //! read        streams and lookups
 //! blobs       sealed content
 //! compact     retention
+//! kept        small named values, such as stored plans
 //! schema      tables and migrations
 //! connection  TLS, time limits, errors
 //! ```
@@ -22,6 +23,7 @@ mod append;
 mod blobs;
 mod compact;
 mod connection;
+mod kept;
 mod read;
 mod replicas;
 mod schema;
@@ -54,6 +56,7 @@ use crate::{
 };
 
 pub use self::connection::PostgresTarget;
+pub use self::kept::KeptKind;
 pub use self::replicas::Replica;
 
 /// Maximum number of connections for reads.
@@ -80,6 +83,15 @@ pub struct PostgresOptions {
     pub key: LogKey,
     /// Stream kinds that this program knows.
     pub codecs: Codecs,
+    /// Observer of the heartbeats, if any.
+    pub observer: Option<Arc<dyn HeartbeatObserver>>,
+}
+
+/// Observer of a replica's heartbeats. Writes to clusters are safe for a while after the start of each successful
+/// heartbeat, because no other replica can have declared this one dead by then.
+pub trait HeartbeatObserver: Send + Sync + 'static {
+    /// Called at the start of a heartbeat. The returned function is called if the heartbeat succeeds.
+    fn begin(&self) -> Box<dyn FnOnce() + Send>;
 }
 
 /// A log in PostgreSQL. Dropping it gives up the shards and leaves.
@@ -99,8 +111,14 @@ impl std::fmt::Debug for PostgresLog {
 pub enum LeadAttempt {
     /// This replica owns all shards.
     Leading,
-    /// Another replica is the leader, or was the last one and may be dead.
-    Held(Replica),
+    /// Another replica is the leader, or was the last one and may be dead. `is_alive` is true if its heartbeats
+    /// were seen to continue.
+    Held {
+        /// The other replica.
+        replica: Replica,
+        /// True if a heartbeat of it was seen since this replica started to watch it.
+        is_alive: bool,
+    },
 }
 
 struct Inner {
@@ -121,8 +139,9 @@ struct Inner {
     outage: channel::Sender<Option<String>>,
     /// Name of the replica that has declared this one dead, if any. This replica can then never write again.
     loss: channel::Sender<Option<String>>,
-    /// Start of the last successful heartbeat.
-    last_beat: channel::Sender<Option<Instant>>,
+    observer: Option<Arc<dyn HeartbeatObserver>>,
+    /// ID of the log, once joined.
+    log_id: std::sync::OnceLock<Uuid>,
     is_closing: AtomicBool,
     /// Start of the monotonic time for the watch.
     started_at: Instant,
@@ -166,7 +185,7 @@ impl PostgresLog {
     ///
     /// Returns an error if the database cannot be reached or used, or if the log is encrypted with another key.
     pub fn join(options: PostgresOptions) -> Result<Self, LogError> {
-        let PostgresOptions { target, replica, key, codecs } = options;
+        let PostgresOptions { target, replica, key, codecs, observer } = options;
         let random = |action| {
             let mut bytes = [0; 16];
             getrandom::fill(&mut bytes)
@@ -194,7 +213,8 @@ impl PostgresLog {
             is_compaction_due: AtomicBool::new(false),
             outage: channel::Sender::new(None),
             loss: channel::Sender::new(None),
-            last_beat: channel::Sender::new(None),
+            observer,
+            log_id: std::sync::OnceLock::new(),
             is_closing: AtomicBool::new(false),
             started_at: Instant::now(),
         });
@@ -204,7 +224,9 @@ impl PostgresLog {
             async move {
                 let client = inner.target.connect(inner.incarnation).await?;
                 let target = inner.target.to_string();
-                schema::migrate(&client, &target, inner.target.schema(), fingerprint, new_log).await?;
+                let id =
+                    schema::migrate(&client, &target, inner.target.schema(), fingerprint, new_log).await?;
+                let _ = inner.log_id.set(id);
                 inner.join(&client).await?;
                 tokio::spawn(Arc::clone(&inner).keep_beating());
                 Ok(())
@@ -241,10 +263,9 @@ impl PostgresLog {
         self.inner.loss.subscribe()
     }
 
-    /// Returns the start of the last successful heartbeat. Writes to clusters are safe for [`TENURE_COVERAGE`]
-    /// after it.
-    pub fn last_beat(&self) -> channel::Receiver<Option<Instant>> {
-        self.inner.last_beat.subscribe()
+    /// Returns the ID of the log, which is the same for all its replicas.
+    pub fn log_id(&self) -> Uuid {
+        self.inner.log_id.get().copied().unwrap_or_default()
     }
 
     /// Gives up all shards and leaves, so that a standby can take over at once.
@@ -262,6 +283,18 @@ impl PostgresLog {
             }
             .boxed()
         })?
+    }
+
+    fn seal(&self, name: Digest, content: &[u8]) -> Result<Vec<u8>, LogError> {
+        self.inner
+            .sealing
+            .pack(name, content)
+            .map_err(|reason| LogError::Database { action: "encrypt content", reason })
+    }
+
+    fn unseal(&self, name: Digest, sealed: &[u8]) -> Result<Vec<u8>, LogError> {
+        let target = || std::path::PathBuf::from(self.inner.target.to_string());
+        self.inner.sealing.unpack(name, sealed, target)
     }
 
     fn handle(&self) -> Option<&Handle> {
@@ -368,6 +401,7 @@ impl Inner {
         let mut connection: Option<Client> = None;
         while !self.is_closing.load(Ordering::SeqCst) {
             let began = Instant::now();
+            let succeeded = self.observer.as_ref().map(|observer| observer.begin());
             let result = async {
                 let client = match connection.take().filter(|client| !client.is_closed()) {
                     Some(client) => connection.insert(client),
@@ -377,7 +411,9 @@ impl Inner {
             };
             match tokio::time::timeout(TENURE_COVERAGE, result).await {
                 Ok(Ok(())) => {
-                    self.last_beat.send_replace(Some(began));
+                    if let Some(succeeded) = succeeded {
+                        succeeded();
+                    }
                     self.report_outage(None);
                 }
                 Ok(Err(LogError::Evicted { by })) => {
@@ -445,7 +481,10 @@ impl Inner {
                 writer.heads.clear();
                 Ok(LeadAttempt::Leading)
             }
-            Claim::Held(replica) | Claim::Locked(replica) => Ok(LeadAttempt::Held(replica)),
+            Claim::Held(replica) | Claim::Locked(replica) => {
+                let is_alive = writer.watch.has_seen_heartbeat(replica.incarnation);
+                Ok(LeadAttempt::Held { replica, is_alive })
+            }
         }
     }
 
@@ -765,19 +804,14 @@ impl Blobs for PostgresLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         check_blob_size(content)?;
         let name = self.inner.sealing.name_of(content);
-        let sealed = self
-            .inner
-            .sealing
-            .pack(name, content)
-            .map_err(|reason| LogError::Database { action: "encrypt a blob", reason })?;
+        let sealed = self.seal(name, content)?;
         self.wait(move |inner| async move { inner.put_blob(name, &sealed).await }.boxed())??;
         Ok(name)
     }
 
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         let sealed = self.read(move |inner, client| inner.read_blob(client, digest).boxed())?;
-        let target = || std::path::PathBuf::from(self.inner.target.to_string());
-        self.inner.sealing.unpack(digest, &sealed, target)
+        self.unseal(digest, &sealed)
     }
 }
 

@@ -82,7 +82,7 @@ impl Metrics {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => lock(&self.operations).count_event(&event),
-                Err(missed) => tracing::debug!(%missed, "some events were missed and not counted"),
+                Err(missed) => tracing::debug!(%missed, "an unknown number of events were missed"),
             }
         }
         Ok(())

@@ -17,7 +17,6 @@ use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::error::ServiceError;
 use crate::files;
-use crate::state_dir::StateDir;
 use crate::user;
 
 /// Maximum size of the ID file in bytes.
@@ -36,9 +35,9 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Acquires the Lease at `location` for the service that uses this state directory. The caller must hold
-    /// the lock on the state directory. A standby waits while another service is in charge. `report` receives
-    /// the reason for each wait.
+    /// Acquires the Lease at `location` for the service with this state: the ID of its state directory
+    /// ([`state_directory_id`]) or of its shared log. The caller must hold the lock on that state. A standby
+    /// waits while another service is in charge. `report` receives the reason for each wait.
     ///
     /// # Errors
     ///
@@ -48,15 +47,11 @@ impl Leadership {
         cluster: Arc<dyn Cluster>,
         destination: &Destination,
         location: ClaimLocation,
-        state_dir: &StateDir,
+        state: &str,
         is_standby: bool,
         mut report: impl FnMut(String),
     ) -> Result<Self, ServiceError> {
-        let identity = ServiceIdentity::new(
-            &user::host_name(),
-            process::id(),
-            &state_directory_id(&state_dir.service_id())?,
-        );
+        let identity = ServiceIdentity::new(&user::host_name(), process::id(), state);
         let wanted = ServiceLease::new(cluster, location.clone(), identity);
         let acquired =
             wanted.acquire(is_standby, |wait| report(describe_wait(wait, is_standby, &location))).await;
@@ -127,9 +122,9 @@ fn other_leader_error(holder: &LeaseHolder, place: &ClaimLocation) -> ServiceErr
     ))
 }
 
-/// Returns a state directory's ID: a random number stored in a file, plus the file's inode, which differs in
-/// a copy of the directory.
-fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
+/// Returns a state directory's ID: a random number stored in a file (`path`), plus the file's inode, which
+/// differs in a copy of the directory.
+pub fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     let failed = |action| move |source| ServiceError::Io { action, path: path.to_path_buf(), source };
     let found = match files::read_text_file(path, ID_BYTES_MAX) {
         Ok(text) => Uuid::try_parse(text.trim()).ok(),

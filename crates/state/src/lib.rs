@@ -4,6 +4,7 @@
 //! ```text
 //! state_dir     folder of a process: its files and their permissions
 //! log           operation log of a state directory
+//! shared_log    operation log in PostgreSQL, shared with standbys
 //! stored_plans  plans that wait for approval
 //! clusters      connections to the clusters of operations
 //! simulated     simulated clusters of a state directory
@@ -27,6 +28,7 @@ pub mod notices;
 pub mod operations;
 pub mod outage;
 pub mod sanitize;
+pub mod shared_log;
 pub mod shell_words;
 pub mod simulated;
 pub mod state_dir;

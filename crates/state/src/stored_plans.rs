@@ -11,23 +11,23 @@
 //! loses a confirmed change. Every change holds the folder's lock, both within a process and across
 //! processes.
 
+mod plan_files;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock};
 use tidegate_model::{Action, Digest, OperationId, PlanApproval, Timestamp};
-use tidegate_oplog::SealedFolder;
+use tidegate_oplog::{PostgresLog, SealedFolder};
 use tokio::sync::broadcast;
 
+use self::plan_files::{PlanFiles, PlanFolder};
 use crate::disk::{Disk, SystemDisk};
 use crate::error::ServiceError;
-use crate::files;
 use crate::log::{self, ProcessQuery};
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
@@ -40,10 +40,7 @@ const PLANS_PER_APPLICATION_MAX: usize = 50;
 const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Minimum number of hash digits for identifying a plan.
 pub const HASH_DIGITS_MIN: usize = 6;
-/// Maximum size of a plan's metadata in bytes.
-const LINE_BYTES_MAX: u64 = 1 << 20;
 const OWNER_ONLY_MODE: u32 = 0o600;
-const LOCK_FILE: &str = "lock";
 /// Maximum lag of a subscriber, in changes.
 const CHANGES_MAX: usize = 64;
 
@@ -121,12 +118,10 @@ impl StoredPlanMetadata {
     }
 }
 
-/// A state directory's stored plans.
+/// The stored plans of a state directory or of a shared log.
 #[derive(Debug)]
 pub struct StoredPlans {
-    folder: PathBuf,
-    sealed: SealedFolder,
-    disk: Arc<dyn Disk>,
+    files: PlanFiles,
     changes: broadcast::Sender<StoredPlanMetadata>,
 }
 
@@ -169,8 +164,16 @@ impl StoredPlans {
         let folder = state_dir.plans();
         disk.create_folder(&folder).map_err(|source| io_error("make", &folder, source))?;
         let sealed = SealedFolder::open(state_dir.path(), "plans/sealed", log::key_from_environment()?)?;
-        let changes = broadcast::Sender::new(CHANGES_MAX);
-        Ok(sealed.map(|sealed| Self { folder, sealed, disk, changes }))
+        Ok(sealed.map(|sealed| Self::with_files(PlanFiles::Folder(PlanFolder { folder, sealed, disk }))))
+    }
+
+    /// Opens the plans in a shared log.
+    pub fn in_shared_log(log: Arc<PostgresLog>) -> Self {
+        Self::with_files(PlanFiles::Shared(log, Mutex::default()))
+    }
+
+    fn with_files(files: PlanFiles) -> Self {
+        Self { files, changes: broadcast::Sender::new(CHANGES_MAX) }
     }
 
     /// Subscribes to new plans and to decisions about plans. A change is sent once it is durable.
@@ -190,12 +193,12 @@ impl StoredPlans {
 
     fn store_as(&self, plan: &StoredPlan, is_by_itself: bool) -> Result<StoredPlanMetadata, ServiceError> {
         let hash = plan.hash();
-        let _alone = self.lock_changes()?;
+        let _alone = self.files.lock()?;
         if let Some(line) = self.read_metadata(hash)? {
             return Ok(line);
         }
         let text = plan.to_json().map_err(|error| serialization_error(&error))?;
-        let sealed = self.sealed.put(&text)?;
+        let sealed = self.files.put_content(&text)?;
         let line = StoredPlanMetadata { is_by_itself, ..StoredPlanMetadata::new(hash, plan, sealed) };
         self.write_metadata(&line)?;
         self.remove_excess(&line.application)?;
@@ -218,7 +221,7 @@ impl StoredPlans {
                 text,
                 format!(
                     "no plan in {} has this prefix; plans are kept for {} days, up to the newest {PLANS_PER_APPLICATION_MAX} per application",
-                    self.folder.display(),
+                    self.files,
                     AGE_MAX.as_secs() / 86_400
                 ),
             )),
@@ -232,7 +235,7 @@ impl StoredPlans {
 
     /// Returns a plan's content.
     pub fn read_plan(&self, line: &StoredPlanMetadata) -> Result<StoredPlan, ServiceError> {
-        let text = self.sealed.get(line.sealed)?;
+        let text = self.files.content(line.sealed)?;
         let damaged = |reason: String| {
             ServiceError::refused(format!("plan {} cannot be used: {reason}", line.hash.short()))
         };
@@ -246,18 +249,11 @@ impl StoredPlans {
 
     /// Returns all plans, newest first. Skips unreadable metadata and logs a warning.
     pub fn list(&self) -> Result<Vec<StoredPlanMetadata>, ServiceError> {
-        let entries =
-            std::fs::read_dir(&self.folder).map_err(|source| io_error("read", &self.folder, source))?;
         let mut lines = Vec::new();
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let hash =
-                path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<Digest>().ok());
-            let is_line = path.extension().is_some_and(|extension| extension == "json");
-            if let Some(hash) = hash.filter(|_| is_line) {
-                match self.read_metadata(hash) {
-                    Ok(line) => lines.extend(line),
-                    Err(error) => tracing::warn!(%error, "failed to read a stored plan"),
-                }
+        for hash in self.files.hashes()? {
+            match self.read_metadata(hash) {
+                Ok(line) => lines.extend(line),
+                Err(error) => tracing::warn!(%error, "failed to read a stored plan"),
             }
         }
         lines
@@ -267,7 +263,7 @@ impl StoredPlans {
 
     /// Records an approval durably. A user can approve a plan only once.
     pub fn approve(&self, hash: Digest, approval: PlanApproval) -> Result<StoredPlanMetadata, ServiceError> {
-        let _alone = self.lock_changes()?;
+        let _alone = self.files.lock()?;
         let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
         if !line.approvals.iter().any(|given| given.by == approval.by) {
             line.approvals.push(approval);
@@ -279,7 +275,7 @@ impl StoredPlans {
     /// Durably records the operation that executes a plan, before it starts. If another operation was
     /// recorded earlier, the returned metadata contains that one.
     pub fn take(&self, hash: Digest, operation: OperationId) -> Result<StoredPlanMetadata, ServiceError> {
-        let _alone = self.lock_changes()?;
+        let _alone = self.files.lock()?;
         let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
         if line.operation.is_none() {
             line.operation = Some(operation);
@@ -290,48 +286,30 @@ impl StoredPlans {
 
     /// Durably records that an operation won't execute a plan because it was rejected before it started.
     pub fn release(&self, hash: Digest, operation: OperationId) -> Result<(), ServiceError> {
-        let _alone = self.lock_changes()?;
+        let _alone = self.files.lock()?;
         let line = self.read_metadata(hash)?.filter(|line| line.operation == Some(operation));
         line.map_or(Ok(()), |line| self.write_metadata(&StoredPlanMetadata { operation: None, ..line }))
     }
 
     /// Durably records that a plan without an operation is obsolete, and who decided this.
     pub fn withdraw(&self, hash: Digest, by: Option<PlanApproval>) -> Result<(), ServiceError> {
-        let _alone = self.lock_changes()?;
+        let _alone = self.files.lock()?;
         let line = self.read_metadata(hash)?.filter(|line| line.operation.is_none() && !line.is_withdrawn);
         line.map_or(Ok(()), |line| {
             self.write_metadata(&StoredPlanMetadata { is_withdrawn: true, withdrawn_by: by, ..line })
         })
     }
 
-    /// Acquires the lock for changes. Dropping the file releases it.
-    fn lock_changes(&self) -> Result<File, ServiceError> {
-        let path = self.folder.join(LOCK_FILE);
-        let lock =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(OWNER_ONLY_MODE).open(&path);
-        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
-        lock.map_err(|source| io_error("lock", &path, source))
-    }
-
-    fn file_path(&self, hash: Digest) -> PathBuf {
-        self.folder.join(format!("{hash}.json"))
-    }
-
     fn read_metadata(&self, hash: Digest) -> Result<Option<StoredPlanMetadata>, ServiceError> {
-        let path = self.file_path(hash);
-        match files::read_file(&path, LINE_BYTES_MAX) {
-            Ok(text) => match serde_json::from_slice(&text) {
-                Ok(line) => Ok(Some(line)),
-                Err(error) => Err(io_error("read", &path, io::Error::other(error.to_string()))),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(io_error("read", &path, source)),
-        }
+        let Some(text) = self.files.read(hash)? else { return Ok(None) };
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| self.files.invalid_metadata_error(hash, &error))
     }
 
     fn write_metadata(&self, line: &StoredPlanMetadata) -> Result<(), ServiceError> {
         let text = serde_json::to_vec_pretty(line).map_err(|error| serialization_error(&error))?;
-        write_file(self.disk.as_ref(), &self.file_path(line.hash), &text)?;
+        self.files.write(line.hash, &text)?;
         // Fails without subscribers.
         let _ = self.changes.send(line.clone());
         Ok(())
@@ -352,13 +330,12 @@ impl StoredPlans {
             let is_counted = is_ours && !is_awaited;
             of_application = of_application.saturating_add(usize::from(is_counted));
             if is_old || (is_counted && of_application > PLANS_PER_APPLICATION_MAX) {
-                let path = self.file_path(line.hash);
-                self.disk.remove(&path).map_err(|source| io_error("remove", &path, source))?;
+                self.files.remove(line.hash)?;
             } else {
                 retained.insert(line.sealed);
             }
         }
-        Ok(self.sealed.retain(&retained)?)
+        self.files.retain_content(&retained)
     }
 }
 

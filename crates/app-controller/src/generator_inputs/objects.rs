@@ -86,7 +86,7 @@ impl ObjectSources<'_> {
 
     fn cluster(&self) -> Result<&dyn Cluster, String> {
         self.cluster.ok_or_else(|| {
-            "the generator needs cluster resources, but this command has no connection to a cluster; use \
+            "the generator must read resources from a cluster, but this command is not connected to one; use \
              `tidegate serve`"
                 .to_owned()
         })

@@ -9,9 +9,10 @@ use super::common::Format;
 /// Health rules that override or supplement the built-in rules.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CustomizationArgs {
-    /// File or folder with health rules. A folder contains files named GROUP/KIND/health.lua (Lua, as in Argo
-    /// CD) or GROUP/KIND/health.yaml (CEL, as in Flux), where _ matches any text. A file contains a ConfigMap
-    /// with the keys resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND
+    /// File or folder with health rules. The files in a folder must be named GROUP/KIND/health.lua (Lua, as in
+    /// Argo CD) or GROUP/KIND/health.yaml (CEL, as in Flux), where _ matches any text. A single file must be a
+    /// ConfigMap with keys of the form resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND,
+    /// or a Flux Kustomization with healthCheckExprs
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
     /// Use the general convention (kstatus) for the health of custom resources that have no health rule

@@ -63,6 +63,14 @@ pub struct ServeArgs {
     /// namespace of the AppProjects. Services that manage different Applications can use different Leases
     #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
     pub lease: String,
+    /// URL of a PostgreSQL database with the operation log, such as postgres://tidegate@db/tidegate. Services on
+    /// other machines can share it as standbys. Each needs the same key in TIDEGATE_LOG_KEY [default: the log in
+    /// the state directory]
+    #[arg(long, value_name = "URL", env = "TIDEGATE_LOG_URL", hide_env_values = true, conflicts_with_all = ["apps", "sim"])]
+    pub log: Option<String>,
+    /// File with the password for --log
+    #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
+    pub log_password: Option<PathBuf>,
     /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,

@@ -72,7 +72,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     };
     let mut signals = Signals::listen()?;
     let starting = serve_startup::start(args, &state_dir, address.as_deref(), &state, printer);
-    let StartedService { cluster: chosen, log, leadership, folder_lock } = tokio::select! {
+    let StartedService { cluster: chosen, log, leadership, folder_lock, shared_log } = tokio::select! {
         started = Box::pin(starting) => started?,
         signal = signals.next() => {
             printer.note(&format!("shutting down after {signal}; no applications were managed yet"));
@@ -80,6 +80,17 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         }
     };
     let fence = leadership.as_ref().map(Leadership::fence);
+    let fence = match &shared_log {
+        Some(shared) => Some(shared.fence().and(fence)),
+        None => fence,
+    };
+    let plans = match &shared_log {
+        Some(shared) => Some(StoredPlans::in_shared_log(shared.log())),
+        None => StoredPlans::open_existing(&state_dir)?,
+    };
+    if let Some(shared) = &shared_log {
+        tokio::spawn(serve_startup::report_outages(shared.outage(), Arc::clone(&state)));
+    }
     let serving = async {
         let (destination, namespace) = (chosen.destination(), chosen.namespace(None));
         let cluster: Arc<dyn Cluster> = match chosen {
@@ -137,7 +148,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
             log,
             state_dir: state_dir.clone(),
             store,
-            plans: StoredPlans::open_existing(&state_dir)?,
+            plans,
             destinations: places,
             rules,
             gates,
@@ -188,10 +199,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         wait::close_session(session, args.retention.retention(), &mut signals).await?;
         Ok::<CommandOutcome, CliError>(CommandOutcome::Done)
     };
-    let ended = match leadership {
-        None => Box::pin(serving).await,
-        Some(leadership) => serve_startup::run_as_leader(leadership, Box::pin(serving)).await,
-    };
+    let ended = serve_startup::run_as_leader(leadership, shared_log, Box::pin(serving)).await;
     drop(folder_lock);
     ended
 }

@@ -8,13 +8,17 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_daemon::control::client;
 use tidegate_model::ClaimLocation;
+use tidegate_oplog::PostgresTarget;
 use tidegate_server::AppState;
 use tidegate_state::clusters::{self, ConnectedCluster, SelectedCluster};
 use tidegate_state::error::ServiceError;
-use tidegate_state::leadership::{FolderLock, Leadership};
+use tidegate_state::leadership::{self, FolderLock, Leadership};
 use tidegate_state::log::{self, Log};
+use tidegate_state::shared_log::SharedLog;
 use tidegate_state::state_dir::StateDir;
 use tidegate_stores::applications::KubernetesStore;
+use tidegate_web::{SystemTrust, TrustedServers};
+use tokio::sync::watch;
 
 use crate::args::ServeArgs;
 use crate::error::CliError;
@@ -34,6 +38,8 @@ pub struct StartedService {
     pub leadership: Option<Leadership>,
     /// Lock on the folder that the service manages, if any. Held until the process exits.
     pub folder_lock: Option<FolderLock>,
+    /// Part in a log shared with standbys, if the service uses one.
+    pub shared_log: Option<SharedLog>,
 }
 
 /// Reporter of startup waits, to the user and at `/readyz`.
@@ -75,14 +81,31 @@ pub async fn start(
     let mut waiting = StartupReporter { app_state, printer, address, last_reason: None };
     let chosen = connect_cluster(args, &mut waiting).await?;
     state_dir.create(printer)?;
-    let log = log::open_locked(state_dir, printer, client::is_process_running).await?;
+    let (mut leadership, mut folder_lock, mut shared_log) = (None, None, None);
+    let log: Log = match &args.log {
+        None => log::open_locked(state_dir, printer, client::is_process_running).await?,
+        Some(url) => {
+            // The files in the state directory belong to a single process as well.
+            folder_lock = lock_folder(state_dir.path(), false, &mut waiting).await?;
+            let target = log_target(url, args.log_password.as_deref())?;
+            waiting.print_address();
+            let shared = SharedLog::lead(target, args.standby, |reason| waiting.report(reason)).await?;
+            let log = shared.log();
+            shared_log = Some(shared);
+            log::prepare(&(Arc::clone(&log) as Log), state_dir, printer)?;
+            log
+        }
+    };
     state_dir.record_control_namespace()?;
     waiting.print_address();
-    let (mut leadership, mut folder_lock) = (None, None);
     match (&args.apps, &chosen) {
         (Some(folder), _) => folder_lock = lock_folder(folder, args.standby, &mut waiting).await?,
         (None, SelectedCluster::Real(connected)) => {
-            leadership = Some(acquire_lease(args, connected, state_dir, &mut waiting).await?);
+            let state = match &shared_log {
+                Some(shared) => shared.lease_state(),
+                None => leadership::state_directory_id(&state_dir.service_id())?,
+            };
+            leadership = Some(acquire_lease(args, connected, &state, &mut waiting).await?);
         }
         // The simulated cluster is in the state directory, which is already locked.
         (None, SelectedCluster::Simulated) => {}
@@ -90,23 +113,70 @@ pub async fn start(
     if waiting.last_reason.is_some() {
         app_state.set_wait_reason(None);
     }
-    Ok(StartedService { cluster: chosen, log, leadership, folder_lock })
+    Ok(StartedService { cluster: chosen, log, leadership, folder_lock, shared_log })
 }
 
-/// Runs `work` to completion and then releases the Lease. If the Lease is lost, stops `work` right away; no
-/// data is lost, because operations continue from the log.
+/// Runs `service_run` to completion, and then releases the Lease and the shared log. If one of them is lost, stops
+/// `service_run` right away; no data is lost, because operations continue from the log.
 pub async fn run_as_leader(
-    mut leadership: Leadership,
+    mut leadership: Option<Leadership>,
+    shared_log: Option<SharedLog>,
     service_run: impl Future<Output = Result<CommandOutcome, CliError>>,
 ) -> Result<CommandOutcome, CliError> {
+    let lease_loss = async {
+        match &mut leadership {
+            Some(leadership) => leadership.wait_for_loss().await,
+            None => std::future::pending().await,
+        }
+    };
+    let log_loss = async {
+        match &shared_log {
+            Some(shared) => shared.wait_for_loss().await,
+            None => std::future::pending().await,
+        }
+    };
     let ended = tokio::select! {
         ended = service_run => ended,
-        lost = leadership.wait_for_loss() => return Err(lost.into()),
+        lost = lease_loss => return Err(lost.into()),
+        lost = log_loss => return Err(lost.into()),
     };
     if !matches!(ended, Err(CliError::ForcedShutdown)) {
-        leadership.release().await;
+        if let Some(leadership) = leadership {
+            leadership.release().await;
+        }
+        if let Some(shared) = shared_log {
+            shared.release().await;
+        }
     }
     ended
+}
+
+/// Reports at `/readyz` while the database of the shared log is unavailable.
+pub async fn report_outages(mut outage: watch::Receiver<Option<String>>, app_state: Arc<AppState>) {
+    loop {
+        let reason = outage.borrow_and_update().clone();
+        app_state.set_wait_reason(
+            reason.map(|reason| format!("waiting for the database of the operation log: {reason}")),
+        );
+        if outage.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Parses the URL of the operation log, and reads the password.
+fn log_target(url: &str, password: Option<&Path>) -> Result<PostgresTarget, CliError> {
+    let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| CliError::io("read", path, error));
+    let password = password.map(read).transpose()?;
+    let password = password.as_deref().map(|text| text.trim_end_matches(['\r', '\n']));
+    let tls = |roots: Option<&str>| {
+        let pem = roots.map(std::fs::read_to_string).transpose().map_err(|error| {
+            format!("cannot read the certificates in sslrootcert={}: {error}", roots.unwrap_or_default())
+        })?;
+        let trusted = pem.as_deref().map_or(TrustedServers::System, TrustedServers::Authorities);
+        SystemTrust::default().tls_config(trusted, None).map_err(|error| error.to_string())
+    };
+    Ok(PostgresTarget::parse(url, password, tls).map_err(ServiceError::from)?)
 }
 
 /// Waits until the cluster responds. Returns its connection.
@@ -156,7 +226,7 @@ async fn lock_folder(
 async fn acquire_lease(
     args: &ServeArgs,
     connected: &ConnectedCluster,
-    state_dir: &StateDir,
+    state: &str,
     waiting: &mut StartupReporter<'_>,
 ) -> Result<Leadership, CliError> {
     let destination = &connected.destination;
@@ -172,5 +242,5 @@ async fn acquire_lease(
     let own = clusters::open_second_connection(&connection).await?;
     let place = ClaimLocation { namespace: args.project_namespace().to_owned(), name: args.lease.clone() };
     let report = |reason| waiting.report(reason);
-    Ok(Leadership::acquire(own, destination, place, state_dir, args.standby, report).await?)
+    Ok(Leadership::acquire(own, destination, place, state, args.standby, report).await?)
 }

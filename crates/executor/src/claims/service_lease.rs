@@ -1,6 +1,7 @@
 //! A service's Lease: acquires and renews it in the cluster, and blocks the service's writes when it is lost.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall};
 use tidegate_model::{ClaimLocation, Object};
@@ -217,7 +218,7 @@ pub struct HeldLease {
 impl HeldLease {
     /// Returns the fence that blocks writes outside this Lease's coverage.
     pub fn fence(&self) -> Fence {
-        Fence(Arc::clone(&self.coverage))
+        Fence::for_lease(Arc::clone(&self.coverage))
     }
 
     /// Waits until the Lease is lost. By then, the [`Fence`] already blocks all writes.
@@ -255,15 +256,60 @@ impl Drop for HeldLease {
     }
 }
 
-/// Blocks writes outside the coverage of a service's Lease. They fail as if the cluster didn't respond.
+/// Blocks writes outside the coverage of a service's Lease, or of its heartbeats in a shared log. They fail as if
+/// the cluster didn't respond.
 #[derive(Clone)]
-pub struct Fence(Arc<LeaseCoverage>);
+pub struct Fence(Vec<FencePart>);
+
+#[derive(Clone)]
+struct FencePart {
+    coverage: Arc<LeaseCoverage>,
+    /// Reason for a write that fails.
+    reason: &'static str,
+}
 
 impl Fence {
+    fn for_lease(coverage: Arc<LeaseCoverage>) -> Self {
+        Self(vec![FencePart {
+            coverage,
+            reason: "cannot write because this service's Lease could not be renewed",
+        }])
+    }
+
+    /// Combines two fences. A write must be covered by both.
+    #[must_use]
+    pub fn and(mut self, other: Option<Self>) -> Self {
+        self.0.extend(other.into_iter().flat_map(|fence| fence.0));
+        self
+    }
+
     /// Wraps a cluster in this fence.
     #[must_use]
     pub fn wrap(&self, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
         Arc::new(FencedCluster { cluster, fence: self.clone() })
+    }
+}
+
+/// Coverage of a service's writes by its heartbeats in a shared log.
+pub struct HeartbeatCoverage(Arc<LeaseCoverage>);
+
+impl HeartbeatCoverage {
+    /// Creates the coverage. Each heartbeat covers writes for `duration` from its start.
+    pub fn new(duration: Duration) -> Self {
+        Self(LeaseCoverage::with_duration(duration))
+    }
+
+    /// Records the start of a heartbeat. The returned function records its success.
+    pub fn begin(&self) -> Box<dyn FnOnce() + Send> {
+        let (moment, coverage) = (Moment::now(), Arc::clone(&self.0));
+        Box::new(move || coverage.record_renewal(moment))
+    }
+
+    /// Returns the fence that blocks writes outside this coverage.
+    pub fn fence(&self) -> Fence {
+        let reason =
+            "cannot write because the database of the operation log did not confirm this service's heartbeat";
+        Fence(vec![FencePart { coverage: Arc::clone(&self.0), reason }])
     }
 }
 
@@ -279,10 +325,9 @@ impl Layer for FencedCluster {
 
     async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.effect == Effect::Write {
-            self.fence
-                .0
-                .ensure_covered("cannot write because this service's Lease could not be renewed")
-                .await?;
+            for part in &self.fence.0 {
+                part.coverage.ensure_covered(part.reason).await?;
+            }
         }
         answer.await
     }

@@ -255,33 +255,33 @@ fn an_unsupported_generator_is_named() {
     for (generator, place) in [
         (
             json!({"clusters": {}}),
-            "generators[0].clusters: the clusters generator needs the Secrets that declare clusters, but \
-             this process cannot read them; use `tidegate serve`",
+            "generators[0].clusters: the clusters generator must read the Secrets that declare \
+             clusters, which this command cannot do; use `tidegate serve`",
         ),
         (
             json!({"scmProvider": {}}),
-            "generators[0].scmProvider: the scmProvider generator needs an SCM provider, but this process \
-             cannot call one; use `tidegate serve`",
+            "generators[0].scmProvider: the scmProvider generator must call an SCM provider, which this \
+             command cannot do; use `tidegate serve`",
         ),
         (
             json!({"pullRequest": {}}),
-            "generators[0].pullRequest: the pullRequest generator needs pull requests, but this process \
-             cannot read them; use `tidegate serve`",
+            "generators[0].pullRequest: the pullRequest generator must list pull requests, which this \
+             command cannot do; use `tidegate serve`",
         ),
         (
             json!({"plugin": {"configMapRef": {"name": "p"}}}),
-            "generators[0].plugin: the plugin generator needs the plugin in ConfigMap p, but this process \
-             cannot call it; use `tidegate serve`",
+            "generators[0].plugin: the plugin generator must call the plugin in ConfigMap p, which this \
+             command cannot do; use `tidegate serve`",
         ),
         (
             json!({"clusterDecisionResource": {"configMapRef": "p", "name": "x"}}),
-            "generators[0].clusterDecisionResource: the clusterDecisionResource generator needs cluster \
-             resources, but this process cannot read them; use `tidegate serve`",
+            "generators[0].clusterDecisionResource: the clusterDecisionResource generator must read \
+             resources from a cluster, which this command cannot do; use `tidegate serve`",
         ),
         (
             json!({"git": {"repoURL": "https://u:p@a.example.com/b", "revision": "main", "files": [{"path": "*"}]}}),
-            "generators[0].git: the git generator needs repository https://a.example.com/b at \"main\", but \
-             this process cannot read it; use `tidegate serve`",
+            "generators[0].git: the git generator must read repository https://a.example.com/b at \"main\", which \
+             this command cannot do; use `tidegate serve`",
         ),
     ] {
         let error = generate_all(&appset(json!([]), |set| set["spec"]["generators"] = json!([generator])));

@@ -473,8 +473,8 @@ fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
         &["1 ConfigMap/c Synced Running: c applied", "2 ConfigMap/d Synced Running: d applied"],
     );
     assert_eq!(world.now, 1_001);
-    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next attempt will \
-                   create a new plan; start the next attempt immediately with `tidegate ops retry-task`";
+    let refused = "ConfigMap shop/c cannot be skipped now: the attempt failed, and the next attempt will create \
+                   a new plan; to start it now, run `tidegate ops retry-task`";
     assert_eq!(rejections(&world), [refused]);
 }
 

@@ -274,7 +274,7 @@ impl Inner {
     }
 
     /// Runs statements in a transaction under the fence.
-    async fn in_fence(
+    pub(super) async fn in_fence(
         &self,
         client: &Client,
         writer: &Writer,

@@ -114,11 +114,16 @@ impl PostgresTarget {
                 None
             }
         };
+        let session = match config.get_hosts() {
+            [_] => TargetSessionAttrs::Any,
+            _ => TargetSessionAttrs::ReadWrite,
+        };
         config
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(TCP_TIMEOUT)
             .keepalives_idle(KEEPALIVE_IDLE)
-            .target_session_attrs(TargetSessionAttrs::Any);
+            // With one host, the session itself reports that it is read-only, and the error names the host.
+            .target_session_attrs(session);
         let display = display_target(&config, &schema);
         Ok(Self { config, schema, tls, display })
     }

@@ -4,7 +4,7 @@
 //! monotonic clock. No time of another machine is compared. If the observer itself was suspended or could not
 //! read the database, it starts over, so that an outage of the database doesn't make every replica look dead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -18,6 +18,8 @@ pub(super) const MAX_GAP: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub(super) struct ReplicaWatch {
     seen: BTreeMap<Uuid, (i64, Duration)>,
+    /// Replicas with a heartbeat since they were first observed.
+    alive: BTreeSet<Uuid>,
     observed_at: Option<Duration>,
 }
 
@@ -35,11 +37,19 @@ impl ReplicaWatch {
             let (count, since) = self.seen.entry(replica).or_insert((beat, at));
             if *count != beat {
                 (*count, *since) = (beat, at);
+                self.alive.insert(replica);
             } else if at.saturating_sub(*since) >= DEAD_AFTER {
                 dead.push((replica, beat));
             }
         }
+        self.alive
+            .retain(|replica| beats.contains_key(replica) && !dead.iter().any(|(one, _)| one == replica));
         dead
+    }
+
+    /// Returns true if a heartbeat of this replica was observed.
+    pub(super) fn has_seen_heartbeat(&self, replica: Uuid) -> bool {
+        self.alive.contains(&replica)
     }
 }
 

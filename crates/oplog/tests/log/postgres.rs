@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use tidegate_oplog::{
-    Codecs, LeadAttempt, LogError, LogKey, Lookup, PostgresLog, PostgresOptions, PostgresTarget, Retention,
+    Codecs, KeptKind, LeadAttempt, LogError, LogKey, Lookup, PostgresLog, PostgresOptions, PostgresTarget,
+    Retention,
 };
 
 use crate::kinds::OpenWithCodecs;
@@ -60,6 +61,7 @@ fn options(url: &str, replica: &str) -> PostgresOptions {
         replica: replica.to_owned(),
         key: LogKey::new(&[7; 32]),
         codecs: test_codecs(),
+        observer: None,
     }
 }
 
@@ -89,8 +91,12 @@ fn a_second_replica_reads_and_waits() {
     let url = server.new_log_url();
     let (first, second) = (lead(join(&url, "first")), join(&url, "second"));
     first.append_all(vec![append_to_shop(1, 1, waves_passed(1..=2))]).unwrap();
-    let LeadAttempt::Held(holder) = second.try_lead().unwrap() else { panic!("two leaders") };
-    assert_eq!((holder.name.as_str(), holder.shards), ("first", 256));
+    let LeadAttempt::Held { replica: holder, is_alive } = second.try_lead().unwrap() else {
+        panic!("two leaders")
+    };
+    assert_eq!((holder.name.as_str(), holder.shards, is_alive), ("first", 256, false));
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    assert!(matches!(second.try_lead().unwrap(), LeadAttempt::Held { is_alive: true, .. }));
     assert!(matches!(
         second.append_all(vec![append_to_shop(2, 1, waves_passed(1..=1))]),
         Err(LogError::NotOwner)
@@ -280,4 +286,26 @@ fn lookups_use_indexes() {
     let found = log.ids_of(&Lookup::of_application("app-7"));
     assert_eq!(found, [7, 107, 207, 307].map(operation));
     assert_eq!(log.compact(&Retention::with_history(1), crate::kit::NOW).unwrap().streams, 300);
+}
+
+#[test]
+fn kept_values_belong_to_the_leader_and_survive_it() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let (first, second) = (lead(join(&url, "first")), join(&url, "second"));
+    first.keep(KeptKind::PlanMetadata, "a", b"one").unwrap();
+    first.keep(KeptKind::PlanMetadata, "a", b"two").unwrap();
+    let secret = b"password: hunter2, password: hunter2";
+    let name = first.keep_sealed(KeptKind::PlanContent, secret).unwrap();
+    assert!(matches!(second.keep(KeptKind::PlanMetadata, "a", b"three"), Err(LogError::NotOwner)));
+    assert_eq!(second.kept(KeptKind::PlanMetadata, "a").unwrap(), Some(b"two".to_vec()));
+    drop(first);
+    let second = lead(second);
+    assert_eq!(second.kept_sealed(KeptKind::PlanContent, name).unwrap(), secret);
+    assert_eq!(
+        server.psql(&url, "SELECT count(*) FROM kept WHERE position('hunter2'::bytea IN content) > 0"),
+        "0"
+    );
+    second.discard(KeptKind::PlanMetadata, "a").unwrap();
+    assert_eq!(second.list_kept(KeptKind::PlanMetadata).unwrap(), Vec::<String>::new());
 }

@@ -128,8 +128,8 @@ fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Opt
     match operation.stage {
         // The next attempt creates a new plan, so an override in the old plan would be lost.
         Stage::AwaitingRetry { .. } if operation.needs_new_plan() && what.counts_as_done() => Some(
-            "the attempt has failed, and the next attempt will create a new plan; start the next \
-             attempt immediately with `tidegate ops retry-task`"
+            "the attempt failed, and the next attempt will create a new plan; to start it now, run \
+             `tidegate ops retry-task`"
                 .to_owned(),
         ),
         Stage::AwaitingRetry { .. } => None,

@@ -248,22 +248,26 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
             "Attempt of the operation for which a hook was created, numbered from 1.",
         ),
         supported(HOOK_PHASE, Internal, "Phase for which a hook was created."),
-        supported(CLAIM_APPLICATION, Internal, "On a claim: name of the claimed application."),
+        supported(CLAIM_APPLICATION, Internal, "On a claim Lease: name of the claimed application."),
         supported(
             CLAIM_HOLDER,
             Internal,
-            "On a claim: user and machine of the operation that holds the claim.",
+            "On a claim Lease: user and machine of the operation that holds the claim.",
         ),
-        supported(CLAIM_REVISION, Internal, "On a claim: revision of the operation that holds the claim."),
+        supported(
+            CLAIM_REVISION,
+            Internal,
+            "On a claim Lease: revision of the operation that holds the claim.",
+        ),
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY,
             Internal,
-            "On a claim: operation that asks the current holder to stop.",
+            "On a claim Lease: ID of the operation that asks the current holder to stop.",
         ),
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER,
             Internal,
-            "On a claim: user and machine of the operation that asks the holder to stop.",
+            "On a claim Lease: user and machine of the operation that asks the holder to stop.",
         ),
     ]
 };

@@ -115,3 +115,12 @@ CREATE TABLE inventory (
   content bytea NOT NULL,
   PRIMARY KEY (cluster, application)
 );
+
+-- Small named values, such as stored plans.
+CREATE TABLE kept (
+  kind smallint NOT NULL,
+  name text NOT NULL,
+  content bytea NOT NULL,
+  changed_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (kind, name)
+);

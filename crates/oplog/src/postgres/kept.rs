@@ -1,0 +1,132 @@
+//! Small named values alongside the log, such as stored plans. Only the leader can change them.
+
+use tidegate_model::Digest;
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::connection::within;
+use super::{Inner, PostgresLog};
+use crate::LogError;
+
+/// Kind of a kept value. The numbers are part of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptKind {
+    /// Metadata of a stored plan, by the plan's hash.
+    PlanMetadata = 1,
+    /// Sealed content of a stored plan, by the digest of the content.
+    PlanContent = 2,
+}
+
+impl KeptKind {
+    fn number(self) -> i16 {
+        match self {
+            Self::PlanMetadata => 1,
+            Self::PlanContent => 2,
+        }
+    }
+}
+
+impl Inner {
+    async fn read_kept(
+        &self,
+        client: &Client,
+        kind: KeptKind,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>, LogError> {
+        const QUERY: &str = "SELECT content FROM kept WHERE kind = $1 AND name = $2";
+        within("read a stored value", async {
+            let row =
+                client.query_typed_opt(QUERY, &[(&kind.number(), Type::INT2), (&name, Type::TEXT)]).await?;
+            row.map(|row| row.try_get(0)).transpose()
+        })
+        .await
+    }
+
+    async fn list_kept(&self, client: &Client, kind: KeptKind) -> Result<Vec<String>, LogError> {
+        const QUERY: &str = "SELECT name FROM kept WHERE kind = $1 ORDER BY name";
+        within("list stored values", async {
+            let rows = client.query_typed(QUERY, &[(&kind.number(), Type::INT2)]).await?;
+            rows.iter().map(|row| row.try_get(0)).collect()
+        })
+        .await
+    }
+
+    /// Stores a value, or removes it if there is no content. Waits while the database is unavailable.
+    async fn write_kept(&self, kind: KeptKind, name: &str, content: Option<&[u8]>) -> Result<(), LogError> {
+        const WRITE: &str = "INSERT INTO kept (kind, name, content) VALUES ($1, $2, $3) \
+             ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, changed_at = now()";
+        const REMOVE: &str = "DELETE FROM kept WHERE kind = $1 AND name = $2";
+        let mut writer = self.writer.lock().await;
+        let writer = &mut *writer;
+        loop {
+            let client = self.writer_client(writer).await?;
+            let number = kind.number();
+            let statement = async {
+                let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+                    [(&number, Type::INT2), (&name, Type::TEXT)];
+                match content {
+                    Some(content) => {
+                        let [kind, name] = key;
+                        client.execute_typed(WRITE, &[kind, name, (&content, Type::BYTEA)]).await.map(drop)
+                    }
+                    None => client.execute_typed(REMOVE, &key).await.map(drop),
+                }
+            };
+            match self.in_fence(&client, writer, statement).await {
+                Ok(()) => {
+                    writer.client = Some(client);
+                    return Ok(());
+                }
+                // The change is idempotent, so an unknown outcome is repeated.
+                Err(error @ LogError::Unavailable { .. }) => self.wait_for_database(&error).await,
+                Err(error) => {
+                    writer.client = Some(client);
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl PostgresLog {
+    /// Returns a value.
+    pub fn kept(&self, kind: KeptKind, name: &str) -> Result<Option<Vec<u8>>, LogError> {
+        let name = name.to_owned();
+        self.read(move |inner, client| {
+            let name = name.clone();
+            Box::pin(async move { inner.read_kept(client, kind, &name).await })
+        })
+    }
+
+    /// Returns the names of all values of a kind.
+    pub fn list_kept(&self, kind: KeptKind) -> Result<Vec<String>, LogError> {
+        self.read(move |inner, client| Box::pin(inner.list_kept(client, kind)))
+    }
+
+    /// Stores a value durably.
+    pub fn keep(&self, kind: KeptKind, name: &str, content: &[u8]) -> Result<(), LogError> {
+        let (name, content) = (name.to_owned(), content.to_vec());
+        self.wait(move |inner| Box::pin(async move { inner.write_kept(kind, &name, Some(&content)).await }))?
+    }
+
+    /// Removes a value.
+    pub fn discard(&self, kind: KeptKind, name: &str) -> Result<(), LogError> {
+        let name = name.to_owned();
+        self.wait(move |inner| Box::pin(async move { inner.write_kept(kind, &name, None).await }))?
+    }
+
+    /// Encrypts a value, and stores it durably under a keyed digest of its content.
+    pub fn keep_sealed(&self, kind: KeptKind, content: &[u8]) -> Result<Digest, LogError> {
+        crate::append_checks::check_blob_size(content)?;
+        let name = self.inner.sealing.name_of(content);
+        let sealed = self.seal(name, content)?;
+        self.keep(kind, &name.to_string(), &sealed)?;
+        Ok(name)
+    }
+
+    /// Returns the decrypted content of a value.
+    pub fn kept_sealed(&self, kind: KeptKind, name: Digest) -> Result<Vec<u8>, LogError> {
+        let sealed = self.kept(kind, &name.to_string())?.ok_or(LogError::BlobMissing { digest: name })?;
+        self.unseal(name, &sealed)
+    }
+}

@@ -1,0 +1,143 @@
+//! The operation log in PostgreSQL, shared by the services of a control plane. One of them leads, and the others are
+//! standbys.
+
+use std::process;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_executor::{Fence, HeartbeatCoverage, codecs};
+use tidegate_oplog::{
+    HeartbeatObserver, LeadAttempt, LogError, PostgresLog, PostgresOptions, PostgresTarget, TENURE_COVERAGE,
+};
+use tokio::sync::watch;
+
+use crate::error::ServiceError;
+use crate::log;
+use crate::user;
+
+/// Interval between attempts to lead. The log recognizes dead replicas by their heartbeats at this interval.
+const ATTEMPT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// This service's part in a shared log.
+pub struct SharedLog {
+    log: Arc<PostgresLog>,
+    coverage: Arc<Observer>,
+}
+
+struct Observer(HeartbeatCoverage);
+
+impl HeartbeatObserver for Observer {
+    fn begin(&self) -> Box<dyn FnOnce() + Send> {
+        self.0.begin()
+    }
+}
+
+impl SharedLog {
+    /// Joins the log, and waits until this service leads. While another service leads, a standby waits, and any
+    /// other service fails. `report` receives the reason for each wait.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another service leads, or if the database rejects this service.
+    pub async fn lead(
+        target: PostgresTarget,
+        is_standby: bool,
+        mut report: impl FnMut(String),
+    ) -> Result<Self, ServiceError> {
+        let key = log::key_from_environment()?.ok_or_else(|| {
+            ServiceError::refused(
+                "a shared operation log requires the same key in TIDEGATE_LOG_KEY for all services; create one with \
+                 `openssl rand -hex 32`",
+            )
+        })?;
+        let name = format!("pid {} on {}", process::id(), user::host_name());
+        let coverage = Arc::new(Observer(HeartbeatCoverage::new(TENURE_COVERAGE)));
+        let log = loop {
+            let options = PostgresOptions {
+                target: target.clone(),
+                replica: name.clone(),
+                key: key.clone(),
+                codecs: codecs(),
+                observer: Some(Arc::clone(&coverage) as Arc<dyn HeartbeatObserver>),
+            };
+            match blocking(move || PostgresLog::join(options)).await {
+                Ok(log) => break Arc::new(log),
+                Err(error @ LogError::Unavailable { .. }) => {
+                    report(format!("waiting for the database of the operation log: {error}"));
+                    tokio::time::sleep(ATTEMPT_INTERVAL).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        loop {
+            let attempt = Arc::clone(&log);
+            match blocking(move || attempt.try_lead()).await {
+                Ok(LeadAttempt::Leading) => return Ok(Self { log, coverage }),
+                Ok(LeadAttempt::Held { replica, is_alive: true }) if !is_standby => {
+                    return Err(ServiceError::refused(format!(
+                        "another service is the leader of the operation log: {replica} ({target}); stop it first, or start \
+                         this service with `tidegate serve --standby` to take over when it stops"
+                    )));
+                }
+                Ok(LeadAttempt::Held { replica, .. }) if is_standby => {
+                    report(format!("standby: {replica} is the leader (operation log in {target})"));
+                }
+                Ok(LeadAttempt::Held { replica, .. }) => {
+                    report(format!(
+                        "waiting to see whether {replica} is still using the operation log in {target}"
+                    ));
+                }
+                Err(error @ LogError::Unavailable { .. }) => {
+                    report(format!("waiting for the database of the operation log: {error}"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            tokio::time::sleep(ATTEMPT_INTERVAL).await;
+        }
+    }
+
+    /// Returns the log.
+    pub fn log(&self) -> Arc<PostgresLog> {
+        Arc::clone(&self.log)
+    }
+
+    /// Returns the ID of the log for the service's Lease. Whoever leads the log knows that its predecessor has stopped
+    /// writing.
+    pub fn lease_state(&self) -> String {
+        format!("log-{}", self.log.log_id().simple())
+    }
+
+    /// Returns the fence, which blocks writes unless the database has confirmed a recent heartbeat.
+    pub fn fence(&self) -> Fence {
+        self.coverage.0.fence()
+    }
+
+    /// Returns the reason why the database is unavailable, if it is.
+    pub fn outage(&self) -> watch::Receiver<Option<String>> {
+        self.log.outage()
+    }
+
+    /// Waits until another service has taken over, and returns the reason.
+    pub async fn wait_for_loss(&self) -> ServiceError {
+        let mut loss = self.log.loss();
+        let by = match loss.wait_for(Option::is_some).await {
+            Ok(by) => by.clone().unwrap_or_default(),
+            Err(_) => "an internal error".to_owned(),
+        };
+        ServiceError::Log(LogError::Evicted { by })
+    }
+
+    /// Gives up the leadership, so that a standby takes over immediately. Call this only after all work has finished.
+    pub async fn release(self) {
+        let log = Arc::clone(&self.log);
+        if let Err(error) = blocking(move || log.leave()).await {
+            tracing::warn!(%error, "failed to leave the operation log; a standby takes over in a few seconds");
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, LogError> + Send + 'static,
+) -> Result<T, LogError> {
+    tokio::task::spawn_blocking(call).await.unwrap_or(Err(LogError::Poisoned))
+}
