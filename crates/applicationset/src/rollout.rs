@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 
 use tidegate_lifecycle::fleet::{Labels, assign_step, join_names};
 use tidegate_lifecycle::rollout::{
-    DeployedState, End, Input, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request,
-    Rollout, State, Step, Target, advance, apply, decide, list_overdue, progressing_condition, view,
+    DeployedState, End, Input, Member, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request,
+    Rollout, State, Step, Target, UserRequest, advance, apply, decide, list_overdue, progressing_condition,
+    view,
 };
 use tidegate_model::argo::{
     Application, ApplicationSet, ApplicationSetApplicationStatus, MemberStatus, UnknownFields,
@@ -23,7 +24,7 @@ use tidegate_planner::IgnoreError;
 use crate::changes::{AppSetChanges, AppSetOutput, UnchangedReason};
 use crate::rollout_steps::{InvalidStep, parse_steps};
 use crate::status::{ConditionReason, ReconcileFailure, RolloutStatus as Told};
-use crate::sync_policy::rolling_steps;
+use crate::sync_policy::{AppSetRuleOptions, is_progressive, rolling_steps};
 pub use annotation::{InvalidRolloutAnnotation, ROLLOUT_ANNOTATION, RolloutOptions};
 pub use not_running::{NoRunningMachine, check_retry, describe_situation, retry_command};
 pub use targets::{TargetIdentities, awaited_comparison_message, target_revisions};
@@ -179,6 +180,23 @@ pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool)
         }
     };
     if begins && !is_done { RolloutStepDue::Start(Box::new(request)) } else { RolloutStepDue::Nothing }
+}
+
+/// Returns the request that ends the running rollout of an ApplicationSet without a progressive sync, or
+/// pauses it while operations are running: nothing else would sync their Applications.
+pub fn unwanted_rollout_request(
+    set: &ApplicationSet,
+    rollout: &Rollout,
+    options: &AppSetRuleOptions,
+) -> Option<UserRequest> {
+    if is_progressive(set, options) || rollout.terminated.is_some() {
+        return None;
+    }
+    let is_at_work = |member: &Member| matches!(member.progress, Progress::Running { .. });
+    match rollout.members.values().any(is_at_work) {
+        false => Some(UserRequest::Terminate),
+        true => rollout.paused.is_none().then_some(UserRequest::Pause),
+    }
 }
 
 /// Returns true if any Application has a target that is new to the rollout.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ractor::RpcReplyPort;
 use tidegate_application::AppKey;
 use tidegate_application::push_events::WebhookChanges;
+use tidegate_applicationset::reconcile_schedule::PassId;
 use tidegate_lifecycle::NextAction;
 use tidegate_model::StreamId;
 use tidegate_stores::appsets::{AppSetEvent, StoredAppSet};
@@ -39,7 +40,7 @@ pub enum AppSetMessage {
     /// An Application of this ApplicationSet was created, changed or deleted.
     MemberChanged(AppKey),
     /// A pass has finished.
-    PassEnded(tokio::task::Id, Box<ReconcileResult>),
+    PassEnded(PassId, Box<ReconcileResult>),
     /// Generator inputs have changed.
     InputsChanged,
     /// The state of the rollout has changed.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use tidegate_application::AppKey;
 use tidegate_applicationset::ownership::{owner_uid, owning_appset};
 use tidegate_applicationset::rollout::qualified_name;
+use tidegate_applicationset::teardown_steps::member_spec;
 use tidegate_executor::{EngineError, MachineError, RunningMachine};
 use tidegate_lifecycle::teardown::{
     Event, Input, MemberSpec, Options, Order, OrderedDeletion, Request, Teardown,
 };
-use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::argo::ApplicationSet;
 use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
 use tidegate_state::error::ServiceError;
@@ -39,12 +40,6 @@ pub fn deletion_request(
 ) -> Request {
     let (options, kept_members) = (Options::default(), BTreeMap::new());
     Request { set, uid, by, order, members, kept_members, options, approved: None }
-}
-
-/// Returns the member spec of an Application to delete or orphan.
-pub fn member_spec(application: &Application) -> MemberSpec {
-    let metadata = &application.metadata;
-    MemberSpec { name: metadata.name.clone(), uid: metadata.uid.clone(), labels: metadata.labels.clone() }
 }
 
 /// Resumes all orphaned deletions. Skips a deletion if `is_managed` returns true: the ApplicationSet with

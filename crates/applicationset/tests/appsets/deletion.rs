@@ -24,7 +24,7 @@ fn with_finalizers(mut set: ApplicationSet, finalizers: &[&str]) -> ApplicationS
 }
 
 /// Returns an ApplicationSet with this deletion order, and with progressive sync steps selected by label.
-fn appset_with_order(order: &str, more: &Value) -> ApplicationSet {
+pub fn appset_with_order(order: &str, more: &Value) -> ApplicationSet {
     let step =
         |value: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [value]}]});
     let mut strategy = json!({
@@ -353,14 +353,14 @@ fn a_deletion_names_the_observed_object() {
 }
 
 /// Returns an ApplicationSet that is being deleted and has these finalizers.
-fn deleted_appset(set: ApplicationSet, finalizers: &[&str]) -> ApplicationSet {
+pub fn deleted_appset(set: ApplicationSet, finalizers: &[&str]) -> ApplicationSet {
     let mut set = with_finalizers(set, finalizers);
     set.metadata.deletion_timestamp = Some(crate::at(60).into());
     set
 }
 
 /// Returns an Application deleted this many seconds after the start of the tests.
-fn deleted_application(name: &str, seconds: i64) -> Application {
+pub fn deleted_application(name: &str, seconds: i64) -> Application {
     let mut one = live_application(name, &json!({}));
     one.metadata.deletion_timestamp = Some(crate::at(seconds).into());
     one

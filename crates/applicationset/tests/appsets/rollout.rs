@@ -9,13 +9,14 @@ use tidegate_applicationset::changes::AppSetOutput;
 use tidegate_applicationset::rollout::{
     KnownMember, RolloutRequestError, RolloutStepDue, TargetIdentities, awaited_comparison_message,
     check_retry, completed_status, describe_situation, next_rollout_step, participants, rollout_request,
-    rollout_status, target_revisions,
+    rollout_status, target_revisions, unwanted_rollout_request,
 };
 use tidegate_applicationset::status::{ConditionReason, RolloutStatus as Told};
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
+use tidegate_lifecycle::fleet::Attribution;
 use tidegate_lifecycle::rollout::{
-    DeployedState, Input, OnFailure, OnNewTargets, OnPending, Options as Cases, Request, State, Target,
-    UserRequest, advance, apply, decide,
+    DeployedState, Input, OnFailure, OnNewTargets, OnPending, Options as Cases, Progress, Request, Rollout,
+    State, Target, UserRequest, advance, apply, decide,
 };
 use tidegate_model::OperationId;
 use tidegate_model::argo::{Application, ApplicationSet};
@@ -451,6 +452,30 @@ fn a_running_rollout_receives_new_inputs() {
     let knows = state_after(first, &[Input::NewTargets { targets: second.targets }]);
     assert_eq!(tell(&knows, second), "nothing");
     assert_eq!(tell(&knows, now(&applications, "3")), "new targets");
+}
+
+#[test]
+fn an_unwanted_rollout_ends_after_its_running_operations() {
+    let (wanted, unwanted) = (appset_with_steps(), appset(&json!({})));
+    let options = AppSetRuleOptions { progressive_syncs: true, ..AppSetRuleOptions::default() };
+    let idle = started_state(&request_at_revision(&wanted, &dev_and_prod(), "1").unwrap());
+    let idle = idle.rollout().unwrap().clone();
+    let mut busy = idle.clone();
+    busy.members.get_mut("a").unwrap().progress = Progress::Running { operation: operation(1) };
+    let by = || Some(Attribution { by: "ann".to_owned(), why: String::new(), at: at(0) });
+    let paused = |rollout: &Rollout| Rollout { paused: by(), ..rollout.clone() };
+    let terminated = |rollout: &Rollout| Rollout { terminated: by(), ..rollout.clone() };
+    for (name, set, rollout, expected) in [
+        ("wanted", &wanted, idle.clone(), None),
+        ("no operation is running", &unwanted, idle.clone(), Some(UserRequest::Terminate)),
+        ("an operation is running", &unwanted, busy.clone(), Some(UserRequest::Pause)),
+        ("paused with a running operation", &unwanted, paused(&busy), None),
+        ("paused without one", &unwanted, paused(&idle), Some(UserRequest::Terminate)),
+        ("terminated", &unwanted, terminated(&busy), None),
+        ("terminated without a running operation", &unwanted, terminated(&idle), None),
+    ] {
+        assert_eq!(unwanted_rollout_request(set, &rollout, &options), expected, "{name}");
+    }
 }
 
 /// Only manifests that certainly differ make a new target, before and after the end of the rollout.

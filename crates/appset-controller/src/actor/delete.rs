@@ -1,37 +1,37 @@
 //! Deletes Applications: those that are no longer generated, in order, and all of them with their
 //! ApplicationSet.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::{ActorProcessingErr, ActorRef};
 use tidegate_application::deletion::DeletionRequester;
 use tidegate_applicationset::changes::AppSetChanges;
-use tidegate_applicationset::deletion::{
-    self, AppSetDeletionStep, MemberDeletion, next_deletion_step, without_ownership,
+use tidegate_applicationset::deletion::{self, AppSetDeletionStep, MemberDeletion};
+use tidegate_applicationset::deletion_progress::{
+    DeletionAction, DeletionState, next_deletion_action, split_skipped,
 };
-use tidegate_applicationset::deletion_limit::{DELETIONS_APPROVED_ANNOTATION, DeletionPermit};
+use tidegate_applicationset::foreign_deletions::ForeignDeletions;
 use tidegate_applicationset::ownership::{Owner, owner_of};
+use tidegate_applicationset::reconcile_schedule::{RETRY_DELAY, ScheduleInput};
 use tidegate_applicationset::rollout::{ROLLOUT_REQUESTER, qualified_name};
 use tidegate_applicationset::status::ConditionReason;
+use tidegate_applicationset::teardown_steps::{
+    NewestTeardown, OrderedDeletions, TeardownStepDue, kept_by, next_teardown_step, regenerated_members,
+};
 use tidegate_applicationset::triggers::ReconcileTrigger;
 use tidegate_executor::{MachineError, RunningMachine};
-use tidegate_lifecycle::fleet::{Attribution, Scope};
-use tidegate_lifecycle::teardown::{
-    Approval, End, Event, Input, Member, MemberSpec, Options, Order, OrderedDeletion, Progress, Request,
-    State, Teardown, UserRequest,
-};
+use tidegate_lifecycle::fleet::Scope;
+use tidegate_lifecycle::teardown::{Event, Input, OrderedDeletion, Request, State, Teardown, UserRequest};
 use tidegate_model::argo::Application;
-use tidegate_model::{StreamId, StreamKind, Timestamp};
+use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
 
 use super::milestones::EmittedMilestones;
 use super::unordered_deletion::UnorderedDeletion;
-use super::{ActorState, RETRY_DELAY, StartError};
+use super::{ActorState, StartError};
 use crate::live_inputs::LiveInputs;
 use crate::member_status::member_key;
 use crate::messages::AppSetMessage;
-use crate::orphaned_deletions::member_spec;
 use crate::teardown_effects::{RequiredUpdates, TeardownContext, TeardownEffects};
 use crate::writes::{self, WriteSummary};
 use crate::{members, write_failure};
@@ -50,6 +50,16 @@ pub(super) struct Teardowns {
     pub deletions: RequiredUpdates,
     /// Record of the ApplicationSet's deletion, if it has no deletion order.
     pub unordered: Option<UnorderedDeletion>,
+    /// Deletions requested by other clients.
+    pub foreign: ForeignDeletions,
+}
+
+impl Teardowns {
+    /// Returns the newest teardown.
+    pub fn newest(&self) -> NewestTeardown<'_> {
+        let teardown = self.last.as_ref().and_then(State::teardown);
+        NewestTeardown { teardown, is_running: self.running.is_some() }
+    }
 }
 
 impl ActorState {
@@ -95,68 +105,29 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Deletes Applications in order, in the running teardown or a new one. A teardown that a user terminated
-    /// or that missed its deadline restarts only on request.
-    pub(super) async fn tear_down(
-        &mut self,
-        order: Order,
-        deletions: Vec<MemberDeletion>,
-        permit: Option<DeletionPermit>,
-        reason: &str,
-    ) {
-        if self.recall_at.is_some() {
+    /// Deletes Applications in order, in the running teardown or a new one.
+    pub(super) async fn tear_down(&mut self, wanted: OrderedDeletions<'_>, reason: &str) {
+        if self.schedule.is_recall_pending() {
             return;
         }
-        let approved = permit.map(|permit| deletion_approval(permit, self.now()));
         let requester = DeletionRequester::from_metadata(&self.set.metadata);
-        self.teardowns.deletions.set(&deletions, requester.clone());
-        let mut specs: Vec<MemberSpec> = deletions.iter().map(|one| member_spec(&one.application)).collect();
-        if let Some(running) = &self.teardowns.running {
-            let known = self.teardowns.last.as_ref().and_then(State::teardown);
-            let is_new = |one: &MemberSpec| {
-                known.is_none_or(|known| known.members.get(&one.name).is_none_or(|old| old.uid != one.uid))
-            };
-            specs.retain(is_new);
-            if !specs.is_empty() {
-                approved.into_iter().for_each(|approved| running.send_input(Input::Approved(approved)));
+        self.teardowns.deletions.set(wanted.deletions, requester);
+        let (newest, retry) = (self.teardowns.newest(), self.requested_retry.as_ref());
+        match next_teardown_step(&self.set, wanted, newest, retry, self.now()) {
+            TeardownStepDue::Nothing => {}
+            TeardownStepDue::SendInputs(inputs) => {
+                if let Some(running) = &self.teardowns.running {
+                    inputs.into_iter().for_each(|input| running.send_input(input));
+                }
             }
-            specs
-                .into_iter()
-                .for_each(|member| running.send_input(Input::Joined { member: Box::new(member) }));
-            return;
+            TeardownStepDue::Start(request) => self.start_teardown(request, reason).await,
         }
-        let kept_members: BTreeMap<String, Attribution> = match self.requested_retry {
-            // A retry also deletes the Applications that an earlier teardown kept.
-            Some(_) => BTreeMap::new(),
-            None => specs
-                .iter()
-                .filter_map(|one| Some((one.name.clone(), self.skipped_by(&one.name, &one.uid)?)))
-                .collect(),
-        };
-        if kept_members.len() == specs.len() {
-            return;
-        }
-        let by = match (&self.requested_retry, &requester) {
-            (Some(retry), _) => retry.requester_text(),
-            (None, Some(requester)) => requester.to_log_text(),
-            // The store doesn't record who deleted the ApplicationSet.
-            (None, None) if self.is_deleting() => String::new(),
-            (None, None) => ROLLOUT_REQUESTER.to_owned(),
-        };
-        let request = Request {
-            set: qualified_name(&self.set),
-            uid: self.set.metadata.uid.clone(),
-            by,
-            order,
-            members: specs,
-            kept_members,
-            options: Options::default(),
-            approved,
-        };
+    }
+
+    async fn start_teardown(&mut self, request: Box<Request>, reason: &str) {
         let begun = async {
             let id = self.shared.applications.engine.next_id().await.map_err(StartError::Engine)?;
-            let begin = Some(Input::Begin(Box::new(request)));
-            let running = self.run_teardown(id.into(), begin).await?;
+            let running = self.run_teardown(id.into(), Some(Input::Begin(request))).await?;
             let state = running.state().await?;
             Ok::<_, StartError>((running, state))
         };
@@ -171,53 +142,30 @@ impl ActorState {
             Err(error) => {
                 self.recall_after_failed_start(&error);
                 let message = format!("cannot start the ordered deletion: {error}");
-                self.failure.get_or_insert(write_failure(ConditionReason::DeleteApplicationError, &message));
+                let failure = write_failure(ConditionReason::DeleteApplicationError, &message);
+                self.results.failure.get_or_insert(failure);
             }
         }
     }
 
     /// Returns true if the last teardown kept the Application with this name and UID.
     pub(super) fn was_skipped(&self, name: &str, uid: &str) -> bool {
-        self.skipped_by(name, uid).is_some()
-    }
-
-    /// Returns the attribution for an Application that the last teardown kept: the user who skipped it or
-    /// terminated the teardown, or else the teardown that ended early. The members of the last teardown
-    /// include the Applications that earlier teardowns kept.
-    fn skipped_by(&self, name: &str, uid: &str) -> Option<Attribution> {
-        let last = self.own_teardown()?;
-        let member = last.members.get(name).filter(|member| member.uid == uid)?;
-        let ended = || {
-            let outcome = last.outcome.as_ref().filter(|outcome| outcome.end != End::Completed)?;
-            let by_itself = || {
-                let by = "the previous deletion".to_owned();
-                Attribution { by, why: outcome.message.clone(), at: outcome.at }
-            };
-            Some(last.terminated.clone().unwrap_or_else(by_itself))
-        };
-        skipped_by(member).cloned().or_else(ended)
+        self.own_teardown().is_some_and(|last| kept_by(last, name, uid).is_some())
     }
 
     /// Returns the newest teardown if its UID matches this ApplicationSet's.
     pub(super) fn own_teardown(&self) -> Option<&Teardown> {
-        let last = self.teardowns.last.as_ref().and_then(State::teardown);
-        last.filter(|last| last.uid == self.set.metadata.uid)
+        self.teardowns.newest().of_appset(&self.set)
     }
 
     /// Keeps Applications that are generated again, unless their deletion has started.
     pub(super) async fn keep_generated(&mut self) {
-        let (Some(running), Some(generated)) = (&self.teardowns.running, &self.generated) else { return };
-        let Some(teardown) = self.teardowns.last.as_ref().and_then(State::teardown) else { return };
-        let again: Vec<&String> = teardown
-            .members
-            .iter()
-            .filter(|(name, member)| {
-                matches!(member.progress, Progress::Waiting) && generated.applications.contains_key(*name)
-            })
-            .map(|(name, _)| name)
-            .collect();
-        for name in again {
-            let request = UserRequest::Skip(Scope::Member(name.clone()));
+        let (Some(running), Some(generated)) = (&self.teardowns.running, &self.results.generated) else {
+            return;
+        };
+        let Some(teardown) = self.teardowns.newest().teardown else { return };
+        for name in regenerated_members(teardown, generated) {
+            let request = UserRequest::Skip(Scope::Member(name.to_owned()));
             let reason = "it is generated again".to_owned();
             if let Err(error) = running
                 .request(Input::UserRequest { request, by: ROLLOUT_REQUESTER.to_owned(), reason })
@@ -236,7 +184,7 @@ impl ActorState {
             Ok(state) => {
                 if state.is_finished() {
                     self.teardowns.running = None;
-                    self.trigger = self.trigger.max(ReconcileTrigger::Status);
+                    self.trigger(ReconcileTrigger::Status);
                 }
                 self.teardowns.last = Some(state);
                 self.emit_teardown_milestones(false);
@@ -244,89 +192,87 @@ impl ActorState {
             Err(error) => {
                 tracing::warn!(set = %self.key, %error, "failed to resume the ordered deletion");
                 self.teardowns.running = None;
-                self.schedule_recall();
+                self.apply(ScheduleInput::MachineLost);
             }
         }
     }
 
     /// Performs the next step of the ApplicationSet's deletion.
     pub(super) async fn progress_deletion(&mut self, myself: &ActorRef<AppSetMessage>) {
-        self.abort_pass();
-        if self.rollouts.running.is_some() {
-            return self.end_rollout("the ApplicationSet is being deleted").await;
-        }
-        self.failure = None;
-        let now = self.now();
-        let (skipped, existing) = self.split_skipped();
-        // A skipped Application outlives the ApplicationSet.
-        let turns = &self.shared.applications.deletion_queue;
-        let stays = |one: &&Application| !one.is_deleting() || turns.wait_reason(one).is_some();
-        let free: Vec<_> = skipped.iter().filter(stays).collect();
-        if self.teardowns.running.is_none() && !free.is_empty() {
-            let update = free.into_iter().map(|one| without_ownership(&self.set, one)).collect();
-            let writes = writes::write_changes(
-                &self.shared,
-                &AppSetChanges { update, ..AppSetChanges::default() },
-                &[],
-            )
-            .await;
-            self.handle_writes(myself, writes);
-            return;
-        }
-        let known = self.shared.applications.as_ref();
-        match next_deletion_step(&self.set, &existing, known, &self.shared.options) {
-            AppSetDeletionStep::Release(free) => {
-                if !self.record_deletion().await {
-                    return self.set_alarm(myself, now + RETRY_DELAY);
-                }
-                let changes = AppSetChanges { update: free, ..AppSetChanges::default() };
-                let writes = writes::write_changes(&self.shared, &changes, &[]).await;
-                self.handle_writes(myself, writes);
+        let existing = members::existing_members(&self.shared, &self.set, None);
+        match self.next_deletion_action(&existing) {
+            DeletionAction::EndRollout => {
+                return self.end_rollout("the ApplicationSet is being deleted").await;
             }
-            AppSetDeletionStep::TearDown { order, members } => {
-                self.tear_down(order, members, None, "the ApplicationSet is being deleted").await;
-                if self.teardowns.running.is_none() && self.failure.is_none() {
+            action => {
+                self.results.failure = None;
+                self.perform_deletion(myself, action, &existing).await;
+            }
+        }
+        if self.results.failure.is_some() {
+            let again = self.now() + RETRY_DELAY;
+            self.set_alarm(myself, again);
+        }
+    }
+
+    fn next_deletion_action(&self, existing: &[Application]) -> DeletionAction {
+        let applications = self.shared.applications.as_ref();
+        let state = DeletionState {
+            is_rollout_running: self.rollouts.running.is_some(),
+            newest: self.teardowns.newest(),
+            existing,
+            is_waiting: &|one| applications.deletion_queue.wait_reason(one).is_some(),
+            exists: &|name, uid| {
+                let live = applications.application_cache.get(&member_key(&self.key, name));
+                live.is_some_and(|live| live.metadata.uid == uid)
+            },
+        };
+        next_deletion_action(&self.set, &state, applications, &self.shared.options)
+    }
+
+    async fn perform_deletion(
+        &mut self,
+        myself: &ActorRef<AppSetMessage>,
+        action: DeletionAction,
+        existing: &[Application],
+    ) {
+        match action {
+            DeletionAction::EndRollout | DeletionAction::AwaitTeardown => {}
+            DeletionAction::ReleaseSkipped(free) => self.release_applications(myself, free).await,
+            DeletionAction::Step(AppSetDeletionStep::Release(free)) => {
+                if self.record_deletion().await {
+                    self.release_applications(myself, free).await;
+                }
+            }
+            DeletionAction::Step(AppSetDeletionStep::TearDown { order, members }) => {
+                let wanted = OrderedDeletions { order, deletions: &members, permit: None };
+                self.tear_down(wanted, "the ApplicationSet is being deleted").await;
+                if self.teardowns.running.is_none() && self.results.failure.is_none() {
                     let reason = self
                         .describe_incomplete_deletion()
                         .unwrap_or_else(|| "the ordered deletion was not started".to_owned());
-                    self.failure = Some(write_failure(ConditionReason::DeleteApplicationError, &reason));
+                    self.results.failure =
+                        Some(write_failure(ConditionReason::DeleteApplicationError, &reason));
                 }
             }
-            // Record and report the end of the teardown before deleting the ApplicationSet.
-            AppSetDeletionStep::Finish { .. } if self.will_teardown_end() => {}
-            AppSetDeletionStep::Finish { .. } if !self.record_deletion().await => {}
-            AppSetDeletionStep::Finish { members } => self.finish_deletion(myself, &existing, members).await,
-            AppSetDeletionStep::InvalidOrder(invalid) => {
-                self.failure =
+            DeletionAction::Step(AppSetDeletionStep::Finish { members }) => {
+                let (_, others) = split_skipped(&self.set, self.teardowns.newest(), existing);
+                if self.record_deletion().await {
+                    self.finish_deletion(myself, &others, members).await;
+                }
+            }
+            DeletionAction::Step(AppSetDeletionStep::InvalidOrder(invalid)) => {
+                self.results.failure =
                     Some(write_failure(ConditionReason::DeleteApplicationError, &invalid.to_string()));
             }
         }
-        if self.failure.is_some() {
-            self.set_alarm(myself, now + RETRY_DELAY);
-        }
     }
 
-    /// Returns true if the running ordered deletion will finish on its own: it isn't paused, and all
-    /// Applications that it is waiting for are gone.
-    fn will_teardown_end(&self) -> bool {
-        let last = self.teardowns.last.as_ref().and_then(State::teardown);
-        let Some(teardown) = last.filter(|_| self.teardowns.running.is_some()) else { return false };
-        let cache = &self.shared.applications.application_cache;
-        let is_there = |name: &str, uid: &str| {
-            cache.get(&member_key(&self.key, name)).is_some_and(|live| live.metadata.uid == uid)
-        };
-        let mut open = teardown.members.iter().filter(|(_, member)| !member.progress.is_settled());
-        teardown.paused.is_none() && open.all(|(name, member)| !is_there(name, &member.uid))
-    }
-
-    /// Separates the Applications that a user skipped from all others.
-    pub(super) fn split_skipped(&self) -> (Vec<Application>, Vec<Application>) {
-        let all = members::existing_members(&self.shared, &self.set, None);
-        let is_skipped = |one: &Application| {
-            let old = self.own_teardown().and_then(|last| last.members.get(&one.metadata.name));
-            old.is_some_and(|old| old.uid == one.metadata.uid && skipped_by(old).is_some())
-        };
-        all.into_iter().partition(is_skipped)
+    /// Writes Applications that outlive the ApplicationSet.
+    async fn release_applications(&mut self, myself: &ActorRef<AppSetMessage>, free: Vec<Application>) {
+        let changes = AppSetChanges { update: free, ..AppSetChanges::default() };
+        let writes = writes::write_changes(&self.shared, &changes, &[]).await;
+        self.handle_writes(myself, writes);
     }
 
     /// Deletes the remaining Applications, and then the ApplicationSet.
@@ -376,9 +322,10 @@ impl ActorState {
             other => other,
         };
         match released {
-            Ok(()) => self.is_released = self.set.metadata.finalizers.is_empty() || !collects,
+            Ok(()) if collects && !self.set.metadata.finalizers.is_empty() => {}
+            Ok(()) => self.status.end(),
             Err(error) => {
-                self.failure =
+                self.results.failure =
                     Some(write_failure(ConditionReason::RefreshApplicationError, &error.to_string()))
             }
         }
@@ -387,8 +334,8 @@ impl ActorState {
     /// Handles the results of writes. Returns true if the deletion needs another step first.
     fn handle_writes(&mut self, myself: &ActorRef<AppSetMessage>, writes: WriteSummary) -> bool {
         let WriteSummary { has_written, is_outdated, failures, .. } = writes;
-        self.failure = failures.into_values().next_back();
-        let again = has_written || is_outdated || self.failure.is_some();
+        self.results.failure = failures.into_values().next_back();
+        let again = has_written || is_outdated || self.results.failure.is_some();
         if again {
             let at = self.now() + RETRY_DELAY;
             self.set_alarm(myself, at);
@@ -398,10 +345,10 @@ impl ActorState {
 
     /// Stops all machines of an ApplicationSet that is gone from the store.
     pub(super) async fn handle_removal(&mut self) {
-        self.is_released = true;
+        self.status.end();
         self.end_waiting();
-        self.abort_pass();
-        if self.recall_at.take().is_some() {
+        self.apply(ScheduleInput::Abort);
+        if self.schedule.is_recall_pending() {
             drop((self.recall_rollout().await, self.recall_teardown().await));
         }
         self.end_rollout("the ApplicationSet no longer exists").await;
@@ -424,30 +371,6 @@ impl ActorState {
         }
         LiveInputs::release(&self.shared.applications, self.key.clone());
     }
-}
-
-/// Returns the user who skipped a member. Returns `None` if the member was kept because it is generated
-/// again, since a later deletion may delete it.
-fn skipped_by(member: &Member) -> Option<&Attribution> {
-    match &member.progress {
-        Progress::Left(said) if said.by != ROLLOUT_REQUESTER => Some(said),
-        _ => None,
-    }
-}
-
-/// Returns the approval of deletions. The author of an annotation that a user wrote directly is unknown.
-fn deletion_approval(permit: DeletionPermit, now: Timestamp) -> Approval {
-    let by_hand = || Attribution {
-        by: format!("the {DELETIONS_APPROVED_ANNOTATION} annotation"),
-        why: String::new(),
-        at: now,
-    };
-    let said = permit.approval.map(|given| Attribution {
-        by: given.by,
-        why: given.reason,
-        at: given.at.timestamp(),
-    });
-    Approval { token: permit.token, said: said.unwrap_or_else(by_hand) }
 }
 
 /// Returns an Application with the finalizers that keep its objects, or `None` if its finalizers don't

@@ -7,33 +7,18 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tidegate_app_controller::SupervisorMessage;
 use tidegate_application::AppKey;
-use tidegate_applicationset::deletion::{controls_deletion, foreground_warning, is_deleted_earlier};
-use tidegate_applicationset::ownership::{Owner, owner_of};
+use tidegate_applicationset::deletion::controls_deletion;
+use tidegate_applicationset::foreign_deletions::DeletionQuery;
 use tidegate_applicationset::status::FOREGROUND_DELETION_REASON;
-use tidegate_lifecycle::teardown::Progress;
-use tidegate_model::Timestamp;
 use tidegate_model::argo::Application;
 
-use super::{ActorState, RETRY_DELAY};
+use super::ActorState;
 use crate::messages::AppSetMessage;
-
-/// Deletions requested by other clients.
-#[derive(Default)]
-pub(super) struct ForeignDeletions {
-    /// UIDs of deleted Applications that already caused a query about the ApplicationSet's deletion.
-    checked: BTreeSet<String>,
-    /// UIDs of Applications deleted independently of the ApplicationSet.
-    independent: BTreeSet<String>,
-    /// Time of the next attempt after a failed query.
-    retry_at: Option<Timestamp>,
-    /// True if the warning about a foreground deletion has been emitted.
-    is_warned: bool,
-}
 
 impl ActorState {
     /// Releases the Applications that may be deleted now, if the ApplicationSet has a deletion order.
     pub(super) fn release_members(&mut self, myself: &ActorRef<AppSetMessage>) {
-        if self.is_released {
+        if self.status.is_ended() {
             return;
         }
         let (key, uid) = (self.key.clone(), self.set.metadata.uid.clone());
@@ -41,7 +26,11 @@ impl ActorState {
         if !controls_deletion(&self.set, &self.shared.options) {
             return self.end_waiting();
         }
-        let called = self.released_uids();
+        let called = self.teardowns.foreign.released_uids(
+            &self.set,
+            self.members.values().map(Arc::as_ref),
+            self.own_teardown(),
+        );
         self.check_foreign_deletions(myself, &called);
         if turns.deletion_queue.set_released(&key, &uid, called.clone()) {
             self.notify_members(|one| one.is_deleting() || called.contains(&one.metadata.uid));
@@ -57,11 +46,11 @@ impl ActorState {
 
     /// Emits a single Kubernetes Event if the ApplicationSet was deleted in the foreground.
     pub(super) fn warn_foreground_deletion(&mut self) {
-        if self.foreign_deletions.is_warned || !self.shared.store.is_shared() {
+        if !self.shared.store.is_shared() {
             return;
         }
-        let Some(message) = foreground_warning(&self.set, [], &self.shared.options) else { return };
-        self.foreign_deletions.is_warned = true;
+        let warning = self.teardowns.foreign.take_warning(&self.set, &self.shared.options);
+        let Some(message) = warning else { return };
         let name =
             format!("tidegate.{}.{}", self.set.metadata.uid, FOREGROUND_DELETION_REASON.to_lowercase());
         let now = self.now();
@@ -78,51 +67,18 @@ impl ActorState {
         }
     }
 
-    /// Returns the UIDs of released Applications: those that the teardown has deleted or left to users, and
-    /// those that other clients deleted before the ApplicationSet.
-    fn released_uids(&self) -> BTreeSet<String> {
-        let torn = self
-            .own_teardown()
-            .into_iter()
-            .flat_map(|teardown| teardown.members.values().map(move |one| (one, teardown.is_watched(one))));
-        // `delete` releases a skipped Application and its objects after the deletion of all other
-        // Applications.
-        let has_come = |progress: &Progress| {
-            !matches!(progress, Progress::Waiting | Progress::Condemned | Progress::Left(_))
-        };
-        let torn = torn.filter(|(one, is_watched)| *is_watched || has_come(&one.progress));
-        let torn = torn.map(|(one, _)| one.uid.clone());
-        let going = self.members.values().filter(|one| one.is_deleting());
-        let is_apart = |uid: &String| self.foreign_deletions.independent.contains(uid);
-        let apart = going
-            .filter(|one| is_apart(&one.metadata.uid) || is_deleted_earlier(&self.set, one))
-            .map(|one| one.metadata.uid.clone());
-        torn.chain(apart).collect()
-    }
-
-    /// Asks the store whether the ApplicationSet is being deleted, if its Applications are. The cache may be
-    /// outdated.
+    /// Asks the store whether the ApplicationSet is being deleted, if its Applications are.
     fn check_foreign_deletions(&mut self, myself: &ActorRef<AppSetMessage>, called: &BTreeSet<String>) {
-        if self.is_deleting() {
-            return;
-        }
-        let going = self.members.values().filter(|one| one.is_deleting());
-        let going = going.filter(|one| owner_of(&self.set, one) == Owner::AppSet);
-        let uids = going.map(|one| one.metadata.uid.clone());
-        let new: Vec<String> = uids
-            .filter(|uid| !called.contains(uid) && !self.foreign_deletions.checked.contains(uid))
-            .collect();
-        if new.is_empty() {
-            return;
-        }
-        if let Some(again) = self.foreign_deletions.retry_at.filter(|again| self.now() < *again) {
-            return self.set_alarm(myself, again);
-        }
-        self.foreign_deletions.checked.extend(new.iter().cloned());
+        let (now, members) = (self.now(), self.members.values().map(Arc::as_ref));
+        let uids = match self.teardowns.foreign.start_query(&self.set, members, called, now) {
+            DeletionQuery::Unneeded => return,
+            DeletionQuery::Wait(until) => return self.set_alarm(myself, until),
+            DeletionQuery::Ask(uids) => uids,
+        };
         let (shared, set, actor) = (Arc::clone(&self.shared), self.set.clone(), myself.clone());
-        self.tasks.spawn(async move {
+        self.tasks.running.spawn(async move {
             let is_deleting = shared.store.is_being_deleted(&set).await.map_err(|error| error.to_string());
-            drop(actor.send_message(AppSetMessage::ForeignDeletions { uids: new, is_deleting }));
+            drop(actor.send_message(AppSetMessage::ForeignDeletions { uids, is_deleting }));
         });
     }
 
@@ -133,20 +89,12 @@ impl ActorState {
         uids: Vec<String>,
         is_deleting: Result<bool, String>,
     ) {
-        match is_deleting {
-            Ok(false) => self.foreign_deletions.independent.extend(uids),
-            // An event will report the ApplicationSet's deletion. Its deletion order applies from then on.
-            Ok(true) => {}
-            Err(problem) => {
-                tracing::warn!(set = %self.key, problem, "failed to check whether the ApplicationSet is being deleted");
-                self.foreign_deletions.checked.retain(|uid| !uids.contains(uid));
-                let again = self.now() + RETRY_DELAY;
-                self.foreign_deletions.retry_at = Some(again);
-                self.set_alarm(myself, again);
-            }
+        if let Err(problem) = &is_deleting {
+            tracing::warn!(set = %self.key, problem, "failed to check whether the ApplicationSet is being deleted");
         }
-        let there: BTreeSet<&String> = self.members.values().map(|one| &one.metadata.uid).collect();
-        self.foreign_deletions.independent.retain(|uid| there.contains(uid));
-        self.foreign_deletions.checked.retain(|uid| there.contains(uid));
+        let (now, members) = (self.now(), self.members.values().map(Arc::as_ref));
+        if let Some(again) = self.teardowns.foreign.finish_query(uids, &is_deleting, members, now) {
+            self.set_alarm(myself, again);
+        }
     }
 }

@@ -2,9 +2,11 @@
 
 use tidegate_application::deletion::DeletionRequester;
 use tidegate_applicationset::deletion::{AppSetDeletionStep, ORPHAN_FINALIZER, next_deletion_step};
+use tidegate_applicationset::deletion_progress::split_skipped;
 use tidegate_applicationset::rollout::qualified_name;
 
 use super::ActorState;
+use crate::members;
 
 impl ActorState {
     /// Deletes the ApplicationSet.
@@ -17,7 +19,8 @@ impl ActorState {
         if self.is_deleting() && (!orphan || !self.shared.store.is_shared()) {
             return self.repeat_deletion_request(orphan);
         }
-        let (_, existing) = self.split_skipped();
+        let existing = members::existing_members(&self.shared, &self.set, None);
+        let (_, existing) = split_skipped(&self.set, self.teardowns.newest(), &existing);
         let known = self.shared.applications.as_ref();
         // The deletion order can't be fixed during the deletion, so check it now.
         if let (false, AppSetDeletionStep::InvalidOrder(invalid)) =

@@ -46,7 +46,7 @@ impl ActorState {
             (None, Some(rollout)) => {
                 let mut explanation = rollout::explain(rollout, now);
                 explanation.warnings.extend(self.undefined_gates(rollout_view.as_ref()).await);
-                explanation.warnings.extend(awaited_comparison_message(&self.awaited));
+                explanation.warnings.extend(awaited_comparison_message(&self.results.awaited));
                 self.add_blocking_operations(rollout_view.as_ref(), &mut explanation);
                 self.add_attempts(rollout_view.as_mut(), &mut explanation).await;
                 self.add_remaining_changes(rollout, &mut explanation);
@@ -56,6 +56,7 @@ impl ActorState {
         };
         let owned = self.members.values().filter(|one| owner_of(&self.set, one) == Owner::AppSet).count();
         let failure = self
+            .results
             .failure
             .as_ref()
             .filter(|failure| Some(&failure.message) != self.describe_incomplete_deletion().as_ref());
@@ -68,7 +69,7 @@ impl ActorState {
             (None, Some(failure), None) => failure.message.clone(),
             (None, Some(failure), Some(explanation)) => format!("{explanation}; {}", failure.message),
             (None, None, Some(explanation)) => explanation.to_string(),
-            (None, None, None) if self.generated.is_none() => {
+            (None, None, None) if self.results.generated.is_none() => {
                 "the ApplicationSet has not been processed yet".to_owned()
             }
             (None, None, None) if self.is_rollout_pending() => {
@@ -80,8 +81,10 @@ impl ActorState {
         let is_invalid = self.problem.is_some() || failure.is_some();
         let next_action = self.next_action(held.as_ref(), is_invalid, explanation.as_ref());
         let unheeded = ignored_settings(&self.set, &self.shared.options);
-        let line =
-            unheeded.iter().chain(self.output_warnings()).fold(line, |line, one| format!("{line}; {one}"));
+        let line = unheeded
+            .iter()
+            .chain(self.results.output_warnings())
+            .fold(line, |line, one| format!("{line}; {one}"));
         AppSetExplanation {
             set: self.key.to_string(),
             // Quoted messages may have several lines.
@@ -93,7 +96,7 @@ impl ActorState {
                 .and_then(teardown::view),
             outside: explanation.as_ref().map(|one| one.outside.clone()).unwrap_or_default(),
             explanation,
-            refused: self.refused.clone(),
+            refused: self.results.refused.clone(),
             held,
             next_action,
             rollout_id: self.rollouts.id.filter(|_| self.own_rollout().is_some()),
@@ -106,7 +109,7 @@ impl ActorState {
 
     /// Returns the deletions that are waiting for approval.
     fn held_deletions(&self) -> Option<HeldDeletions> {
-        self.spec_problems.iter().find_map(|wrong| match wrong {
+        self.results.spec_problems.iter().find_map(|wrong| match wrong {
             AppSetProblem::DeletionsBlocked(DeletionsBlocked::TooMany {
                 deleted: going,
                 members,
@@ -153,18 +156,19 @@ impl ActorState {
     /// Describes the Applications that don't match the generated ones, with reasons, or states that all
     /// match.
     fn describe_members(&self, owned: usize) -> String {
-        if self.unmanaged.is_empty() {
+        if self.results.unmanaged.is_empty() {
             return format!("all {owned} Applications match the generated ones");
         }
         let shown = self
+            .results
             .unmanaged
             .iter()
             .take(NAMED_APPLICATIONS_MAX)
             .map(|(name, reason)| format!("{name}: {reason}"));
         let shown = shown.collect::<Vec<_>>().join("; ");
-        let more = self.unmanaged.len().saturating_sub(NAMED_APPLICATIONS_MAX);
+        let more = self.results.unmanaged.len().saturating_sub(NAMED_APPLICATIONS_MAX);
         let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-        format!("{} of {owned} Applications are left unchanged: {shown}{more}", self.unmanaged.len())
+        format!("{} of {owned} Applications are left unchanged: {shown}{more}", self.results.unmanaged.len())
     }
 
     /// Adds the operation that blocks a Pending Application.

@@ -3,6 +3,7 @@
 use tidegate_applicationset::changes::AppSetProblem;
 use tidegate_applicationset::deletion_limit::approval::{self, DeletionApproval};
 use tidegate_applicationset::ownership::{Owner, owner_of};
+use tidegate_applicationset::reconcile_schedule::ScheduleInput;
 use tidegate_applicationset::retry::{self, RetryAnnotation};
 use tidegate_applicationset::rollout::{NoRunningMachine, check_retry, describe_situation};
 use tidegate_applicationset::status::RolloutStatus as Said;
@@ -80,8 +81,8 @@ impl ActorState {
             .await
             .map_err(|error| error.to_string())?;
         tracing::info!(set = %self.key, by, why = reason, "restart of a rollout or deletion requested");
-        (self.set, self.requested_retry, self.trigger) =
-            (set, Some(retry), self.trigger.max(ReconcileTrigger::Status));
+        (self.set, self.requested_retry) = (set, Some(retry));
+        self.trigger(ReconcileTrigger::Status);
         Ok(())
     }
 
@@ -110,8 +111,11 @@ impl ActorState {
     /// Mentions the blocked deletions when an approval is rejected. If no step is waiting for approval, the
     /// user may have meant the deletions.
     fn with_held_deletions(&self, refused: String, is_approval: bool) -> String {
-        let held =
-            self.spec_problems.iter().find(|wrong| matches!(wrong, AppSetProblem::DeletionsBlocked(_)));
+        let held = self
+            .results
+            .spec_problems
+            .iter()
+            .find(|wrong| matches!(wrong, AppSetProblem::DeletionsBlocked(_)));
         match held.filter(|_| is_approval) {
             Some(held) => format!("{refused}; blocked deletions: {held}"),
             None => refused,
@@ -124,10 +128,10 @@ impl ActorState {
             return Ok(());
         }
         let last = self.own_rollout().and_then(rollout::State::rollout);
-        let failure = self.failure.as_ref().filter(|_| !self.is_deleting());
+        let failure = self.results.failure.as_ref().filter(|_| !self.is_deleting());
         match failure {
             // The machine can't start until the generators work again.
-            Some(failure) if !self.is_complete() => Err(NoRunningMachine::new(
+            Some(failure) if !self.results.is_complete() => Err(NoRunningMachine::new(
                 &self.set,
                 "retry",
                 format!(
@@ -140,7 +144,7 @@ impl ActorState {
             Some(_) if last.is_none() => Ok(()),
             _ if last.is_none()
                 && matches!(self.rollouts.settled, Said::Unknown)
-                && self.running_pass.is_some() =>
+                && self.schedule.running_pass().is_some() =>
             {
                 Ok(())
             }
@@ -158,7 +162,7 @@ impl ActorState {
     /// reason.
     async fn approve_deletions(&mut self, token: String, by: String, why: String) -> Result<(), String> {
         let approval = DeletionApproval { token, by, reason: why, at: self.now().into() };
-        let approved = approval::with_approval(&self.set, &self.spec_problems, &approval);
+        let approved = approval::with_approval(&self.set, &self.results.spec_problems, &approval);
         let approved = approved.map_err(|refused| refused.to_string())?;
         self.shared
             .store
@@ -167,14 +171,16 @@ impl ActorState {
             .map_err(|error| error.to_string())?;
         let DeletionApproval { token, by, reason, .. } = approval;
         tracing::info!(set = %self.key, token, by, reason, "blocked deletions approved");
-        self.abort_pass();
-        (self.set, self.trigger) = (approved, ReconcileTrigger::Reconcile);
+        self.apply(ScheduleInput::Abort);
+        self.trigger(ReconcileTrigger::Reconcile);
+        self.set = approved;
         Ok(())
     }
 
     /// Removes a command's approval after the deletion of all approved Applications.
     pub(super) async fn remove_approval(&mut self) {
-        let Some(generated) = self.generated.as_ref().filter(|generated| generated.errors.is_empty()) else {
+        let Some(generated) = self.results.generated.as_ref().filter(|generated| generated.errors.is_empty())
+        else {
             return;
         };
         let is_generated =

@@ -60,7 +60,7 @@ impl ActorState {
     /// Waits for a deleted ApplicationSet's pending Events, but not for long, because Events are only
     /// informative.
     pub(super) async fn flush_events(&mut self) {
-        let drained = async { while self.events.join_next().await.is_some() {} };
+        let drained = async { while self.tasks.events.join_next().await.is_some() {} };
         drop(tokio::time::timeout(EMIT_TIMEOUT, drained).await);
     }
 
@@ -103,7 +103,7 @@ impl ActorState {
             at,
         };
         let shared = Arc::clone(&self.shared);
-        self.events.spawn(async move {
+        self.tasks.events.spawn(async move {
             let put = put_event(shared.applications.destinations.cluster().as_ref(), &announced).await;
             if let Err(problem) = put {
                 tracing::debug!(set = %announced.key, problem, "failed to create an Event");

@@ -2,36 +2,32 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_applicationset::deletion;
 use tidegate_applicationset::ownership::{Owner, owner_of};
+use tidegate_applicationset::reconcile_schedule::RETRY_DELAY;
 use tidegate_applicationset::rollout;
 use tidegate_applicationset::status::{
     ConditionReason, ReconcileFailure, ReconciledState, RolloutStatus, new_status,
 };
+use tidegate_applicationset::status_schedule::StatusAction;
 use tidegate_lifecycle::rollout::{self as rollout_of, current_wait, skipped_members};
 use tidegate_lifecycle::teardown;
 
-use super::{
-    ActorState, RETRY_DELAY, STATUS_INTERVAL, WRITE_INTERVAL_MAX, WRITE_INTERVAL_MIN,
-    WRITE_INTERVAL_PER_MEMBER,
-};
+use super::ActorState;
 use crate::messages::AppSetMessage;
 
 impl ActorState {
     /// Publishes and writes the status. Writes are throttled if other clients read it.
     pub(super) async fn publish_status(&mut self, myself: &ActorRef<AppSetMessage>) {
-        if self.is_released {
+        let now = self.now();
+        if self.status.is_ended() {
             return;
         }
-        let now = self.now();
-        // Thousands of Applications may change at once, so limit the number of computations.
-        if self.persisted.is_some() && now < self.status_computed_at + STATUS_INTERVAL {
-            return self.set_alarm(myself, self.status_computed_at + STATUS_INTERVAL);
+        if let Err(later) = self.status.start_computation(now) {
+            return self.set_alarm(myself, later);
         }
-        self.status_computed_at = now;
         if let Some(status) = self.changed_status() {
             self.set.status = status;
         }
@@ -42,23 +38,22 @@ impl ActorState {
             self.skipped_count(),
             self.awaited_condition(),
         );
-        if is_same && self.persisted.as_ref() == Some(&self.set) {
+        let is_shared = self.shared.store.is_shared();
+        let action = self.status.decide(&self.set, is_same, is_shared, self.members.len(), now);
+        if action == StatusAction::Nothing {
             return;
         }
         self.shared.cache.insert(&self.key, Arc::new(self.set.clone()));
-        if self.persisted.as_ref().is_some_and(|persisted| persisted.status == self.set.status) {
-            self.persisted = Some(self.set.clone());
-            return;
-        }
-        if self.shared.store.is_shared() && now < self.persisted_at + self.write_interval() {
-            return self.set_alarm(myself, self.persisted_at + self.write_interval());
-        }
-        match self.shared.store.write_status(&self.set).await {
-            Ok(()) => (self.persisted, self.persisted_at) = (Some(self.set.clone()), now),
-            Err(error) => {
-                tracing::error!(set = %self.key, %error, "failed to save the ApplicationSet status");
-                self.set_alarm(myself, now + RETRY_DELAY);
-            }
+        match action {
+            StatusAction::Nothing | StatusAction::Publish => {}
+            StatusAction::PublishAndWait(later) => self.set_alarm(myself, later),
+            StatusAction::PublishAndWrite => match self.shared.store.write_status(&self.set).await {
+                Ok(()) => self.status.finish_write(&self.set, now),
+                Err(error) => {
+                    tracing::error!(set = %self.key, %error, "failed to save the ApplicationSet status");
+                    self.set_alarm(myself, now + RETRY_DELAY);
+                }
+            },
         }
     }
 
@@ -92,16 +87,6 @@ impl ActorState {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// Returns the interval between writes. Each write of a larger status costs its readers more.
-    fn write_interval(&self) -> Duration {
-        let number = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
-        WRITE_INTERVAL_MIN.max(WRITE_INTERVAL_PER_MEMBER.saturating_mul(number)).min(WRITE_INTERVAL_MAX)
-    }
-
-    pub(super) fn output_warnings(&self) -> &[String] {
-        self.generated.as_ref().map(|generated| generated.warnings.as_slice()).unwrap_or_default()
-    }
-
     /// Returns the status if it has changed.
     fn changed_status(&self) -> Option<tidegate_model::argo::ApplicationSetStatus> {
         let (rollout, wrong) = self.rollouts.last.as_ref().map(rollout::rollout_status).unwrap_or_default();
@@ -114,15 +99,16 @@ impl ActorState {
         let own =
             self.members.values().map(Arc::as_ref).filter(|one| owner_of(&self.set, one) == Owner::AppSet);
         let seen = ReconciledState {
-            is_generated: self.is_complete(),
-            failure: unreadable.or_else(|| self.failure.clone()).or(wrong),
+            is_generated: self.results.is_complete(),
+            failure: unreadable.or_else(|| self.results.failure.clone()).or(wrong),
             warning: deletion::foreground_warning(&self.set, own.clone(), &self.shared.options),
             members: own.collect(),
             rollout,
-            output_warnings: self.output_warnings(),
+            output_warnings: self.results.output_warnings(),
         };
         // Nothing is known until the first pass has finished.
-        let is_looked_at = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
+        let is_looked_at =
+            self.problem.is_some() || self.results.failure.is_some() || self.results.generated.is_some();
         let is_known = is_looked_at || seen.warning.is_some();
         is_known.then(|| new_status(&self.set, &seen, &self.shared.options, self.now())).flatten()
     }

@@ -4,26 +4,28 @@
 use std::sync::Arc;
 
 use ractor::ActorProcessingErr;
+use tidegate_applicationset::reconcile_schedule::ScheduleInput;
 use tidegate_applicationset::rollout::{
     ROLLOUT_REQUESTER, RolloutStepDue, TargetIdentities, completed_status, next_rollout_step, qualified_name,
+    unwanted_rollout_request,
 };
-use tidegate_applicationset::status::{ConditionReason, ReconcileFailure, RolloutStatus as Said};
-use tidegate_applicationset::sync_policy::is_progressive;
+use tidegate_applicationset::status::{ConditionReason, RolloutStatus as Said};
+use tidegate_applicationset::triggers::ReconcileTrigger;
 use tidegate_executor::RunningMachine;
-use tidegate_lifecycle::rollout::{
-    Event, Input, Member, Progress, ProgressiveSync, Request, State, UserRequest,
-};
+use tidegate_lifecycle::rollout::{Event, Input, ProgressiveSync, Request, State, UserRequest};
 use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
+use tokio::sync::Mutex;
 
 use super::milestones::EmittedMilestones;
 use super::{ActorState, StartError};
+use crate::member_status::MemberStatusCache;
 use crate::messages::AppSetMessage;
 use crate::rollout_effects::{PruningApplications, RolloutContext, RolloutEffects};
 use crate::same_manifests::RevisionEquivalence;
+use crate::write_failure;
 
 /// An ApplicationSet's rollouts.
-#[derive(Default)]
 pub(super) struct Rollouts {
     /// The running rollout.
     pub running: Option<RunningMachine<ProgressiveSync>>,
@@ -36,8 +38,26 @@ pub(super) struct Rollouts {
     pub prunes: PruningApplications,
     /// Revisions with the same manifests.
     pub same: RevisionEquivalence,
+    /// Collected status of the Applications.
+    pub member_status: Arc<Mutex<MemberStatusCache>>,
     /// Status to report until a rollout is needed.
     pub settled: Said,
+}
+
+impl Default for Rollouts {
+    fn default() -> Self {
+        let same = RevisionEquivalence::default();
+        Self {
+            running: None,
+            id: None,
+            last: None,
+            emitted: EmittedMilestones::default(),
+            prunes: PruningApplications::default(),
+            member_status: Arc::new(Mutex::new(MemberStatusCache::new(same.clone()))),
+            same,
+            settled: Said::default(),
+        }
+    }
 }
 
 impl ActorState {
@@ -88,7 +108,7 @@ impl ActorState {
 
     /// Starts a rollout or notifies the running one of changes, if due.
     pub(super) async fn update_rollout(&mut self, request: Request) {
-        if self.recall_at.is_some() {
+        if self.schedule.is_recall_pending() {
             return;
         }
         let all = completed_status(&request, self.now());
@@ -131,10 +151,8 @@ impl ActorState {
             Err(error) => {
                 self.recall_after_failed_start(&error);
                 let message = format!("cannot start the progressive sync: {error}");
-                self.failure.get_or_insert(ReconcileFailure {
-                    reason: ConditionReason::SyncApplicationError,
-                    message,
-                });
+                let failure = write_failure(ConditionReason::SyncApplicationError, &message);
+                self.results.failure.get_or_insert(failure);
             }
         }
     }
@@ -164,19 +182,18 @@ impl ActorState {
                 if state.is_finished() {
                     self.rollouts.running = None;
                     // A pass may have been waiting for the rollout.
-                    self.trigger =
-                        self.trigger.max(tidegate_applicationset::triggers::ReconcileTrigger::Status);
+                    self.trigger(ReconcileTrigger::Status);
                 }
                 self.rollouts.last = Some(state);
                 self.emit_rollout_milestones(false);
-                if self.generated.is_some() {
+                if self.results.generated.is_some() {
                     self.end_unwanted_rollout().await;
                 }
             }
             Err(error) => {
                 tracing::warn!(set = %self.key, %error, "failed to resume the progressive sync");
                 self.rollouts.running = None;
-                self.schedule_recall();
+                self.apply(ScheduleInput::MachineLost);
             }
         }
     }
@@ -184,26 +201,19 @@ impl ActorState {
     /// Terminates the rollout of an ApplicationSet without a progressive sync, or pauses it while operations
     /// are running.
     pub(super) async fn end_unwanted_rollout(&mut self) {
-        if is_progressive(&self.set, &self.shared.options) {
-            return;
-        }
         let Some(running) = &self.rollouts.running else { return };
         let Some(rollout) = self.rollouts.last.as_ref().and_then(State::rollout) else { return };
         let reason = "the ApplicationSet no longer has a progressive sync";
-        let is_at_work = |member: &Member| matches!(member.progress, Progress::Running { .. });
-        if !rollout.members.values().any(is_at_work) {
-            return self.end_rollout(reason).await;
-        }
-        // Let the running operations finish: nothing else would sync their Applications.
-        if rollout.paused.is_none() && rollout.terminated.is_none() {
-            let request = Input::UserRequest {
-                request: UserRequest::Pause,
-                by: ROLLOUT_REQUESTER.to_owned(),
-                reason: reason.to_owned(),
-            };
-            if let Err(error) = running.request(request).await {
-                tracing::info!(set = %self.key, %error, "failed to pause the progressive sync");
+        match unwanted_rollout_request(&self.set, rollout, &self.shared.options) {
+            Some(UserRequest::Pause) => {
+                let request = UserRequest::Pause;
+                let (by, reason) = (ROLLOUT_REQUESTER.to_owned(), reason.to_owned());
+                if let Err(error) = running.request(Input::UserRequest { request, by, reason }).await {
+                    tracing::info!(set = %self.key, %error, "failed to pause the progressive sync");
+                }
             }
+            Some(_) => self.end_rollout(reason).await,
+            None => {}
         }
     }
 }

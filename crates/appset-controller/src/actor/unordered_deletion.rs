@@ -10,6 +10,7 @@ use tidegate_application::deletion::DeletionRequester;
 use tidegate_applicationset::deletion::{recorded_members, recorded_order};
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_applicationset::status::ConditionReason;
+use tidegate_applicationset::teardown_steps::member_spec;
 use tidegate_executor::{EngineError, RunningMachine};
 use tidegate_lifecycle::teardown::{Event, Input, Member, MemberSpec, Order, OrderedDeletion, State};
 use tidegate_model::StreamId;
@@ -17,7 +18,7 @@ use tidegate_model::argo::Application;
 use tidegate_oplog::EntryOf;
 
 use super::{ActorState, StartError};
-use crate::orphaned_deletions::{deletion_request, member_spec};
+use crate::orphaned_deletions::deletion_request;
 use crate::{members, write_failure};
 
 /// Record of an unordered deletion.
@@ -90,7 +91,7 @@ impl ActorState {
 
     /// Records the deletion before it starts. Returns true if the record exists.
     pub(super) async fn record_deletion(&mut self) -> bool {
-        let all = members::cached_members(&self.shared, &self.set, self.generated.as_deref());
+        let all = members::cached_members(&self.shared, &self.set, self.results.generated.as_deref());
         let new = self.unrecorded_applications(&all);
         if let Some(UnorderedDeletion { running: Some(running), .. }) = &self.teardowns.unordered {
             let join = |member| running.send_input(Input::Joined { member: Box::new(member) });
@@ -113,7 +114,8 @@ impl ActorState {
             }
             Err(error) => {
                 let message = format!("cannot record the deletion of the ApplicationSet: {error}");
-                self.failure.get_or_insert(write_failure(ConditionReason::DeleteApplicationError, &message));
+                let failure = write_failure(ConditionReason::DeleteApplicationError, &message);
+                self.results.failure.get_or_insert(failure);
                 false
             }
         }
@@ -137,7 +139,7 @@ impl ActorState {
             self.set.metadata.deletion_timestamp = Some(self.now().into());
         }
         if !self.record_deletion().await
-            && let Some(failure) = &self.failure
+            && let Some(failure) = &self.results.failure
         {
             tracing::error!(set = %self.key, "{}", failure.message);
         }

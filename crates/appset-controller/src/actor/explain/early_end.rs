@@ -70,9 +70,9 @@ impl ActorState {
     /// Describes a requested restart and what it is waiting for.
     pub(super) fn describe_restart(&self) -> Option<String> {
         let retry = self.requested_retry.as_ref()?;
-        let until = match self.unresolved_since {
-            Some(_) => ", once the target revisions of its Applications are known",
-            None => "",
+        let until = match self.schedule.has_unresolved_targets() {
+            true => ", once the target revisions of its Applications are known",
+            false => "",
         };
         Some(format!(
             "a new run starts{until}, as requested by {} at {}",

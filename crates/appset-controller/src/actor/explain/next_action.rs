@@ -31,7 +31,7 @@ impl ActorState {
         run: Option<&Explanation>,
     ) -> NextAction {
         let set = qualified_name(&self.set);
-        next_action(Position { appset: &set, held, is_invalid, run, refused: self.refused.len() })
+        next_action(Position { appset: &set, held, is_invalid, run, refused: self.results.refused.len() })
     }
 
     /// Returns the next action for a finished rollout or deletion.
