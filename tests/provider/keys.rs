@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
 };
 use ring::{hmac, rsa::PublicKeyComponents};
 use rsa::RsaPrivateKey;
@@ -22,6 +22,7 @@ pub enum Signs {
     Ec,
     /// A key on the same curve that is not in the key set.
     OtherEc,
+    Ed,
     /// The right key, but the content is changed after signing.
     Changed,
     /// No signature: `alg` is `none`.
@@ -32,6 +33,10 @@ pub enum Signs {
     Unknown,
     /// The header marks an unknown extension as critical.
     Critical,
+    /// The header has this type.
+    Typed(&'static str),
+    /// The header announces a nested token.
+    Nested,
     /// Not a token.
     Garbage,
 }
@@ -40,6 +45,7 @@ struct Keys {
     rsa: RsaKeyPair,
     ec: EcdsaKeyPair,
     other: EcdsaKeyPair,
+    ed: Ed25519KeyPair,
 }
 
 fn keys() -> &'static Keys {
@@ -51,7 +57,13 @@ fn keys() -> &'static Keys {
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random).unwrap()
         };
         let rsa = RsaPrivateKey::new(&mut OsRng, 2048).unwrap().to_pkcs1_der().unwrap();
-        Keys { rsa: RsaKeyPair::from_der(rsa.as_bytes()).unwrap(), ec: curve(), other: curve() }
+        let ed = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+        Keys {
+            rsa: RsaKeyPair::from_der(rsa.as_bytes()).unwrap(),
+            ec: curve(),
+            other: curve(),
+            ed: Ed25519KeyPair::from_pkcs8(ed.as_ref()).unwrap(),
+        }
     })
 }
 
@@ -89,6 +101,20 @@ pub fn public(kid: &str) -> Value {
         "secret" => json!({"kty": "oct", "kid": "rsa", "k": base64(keys().rsa.public_key().as_ref())}),
         "ec" => on_curve(&keys().ec),
         "other" => on_curve(&keys().other),
+        "ec-again" => {
+            let mut key = on_curve(&keys().other);
+            key["kid"] = json!("ec");
+            key
+        }
+        "ed" | "ed-short" | "ed-on-another-curve" => {
+            let public = keys().ed.public_key().as_ref();
+            let (x, curve) = match kid {
+                "ed-short" => (&public[..16], "Ed25519"),
+                "ed-on-another-curve" => (public, "P-256"),
+                _ => (public, "Ed25519"),
+            };
+            json!({"kty": "OKP", "crv": curve, "kid": "ed", "use": "sig", "x": base64(x)})
+        }
         "newer" => json!({"kty": "AKP", "alg": "ML-DSA-65", "kid": "newer", "pub": "AAAA"}),
         other => panic!("{other}"),
     }
@@ -98,8 +124,9 @@ impl Signs {
     /// Returns a token with these claims.
     pub fn token(self, kid: Option<&str>, claims: &Value) -> String {
         let algorithm = match self {
-            Self::Rsa | Self::Changed | Self::Critical => "RS256",
+            Self::Rsa | Self::Changed | Self::Critical | Self::Typed(_) | Self::Nested => "RS256",
             Self::Ec | Self::OtherEc => "ES256",
+            Self::Ed => "EdDSA",
             Self::None => "none",
             Self::WithPublicKey => "HS256",
             Self::Unknown => "XS256",
@@ -109,8 +136,11 @@ impl Signs {
         if let Some(kid) = kid {
             header["kid"] = json!(kid);
         }
-        if self == Self::Critical {
-            header["crit"] = json!(["exp"]);
+        match self {
+            Self::Critical => header["crit"] = json!(["exp"]),
+            Self::Typed(name) => header["typ"] = json!(name),
+            Self::Nested => header["cty"] = json!("JWT"),
+            _ => {}
         }
         let mut message =
             format!("{}.{}", base64(header.to_string().as_bytes()), base64(claims.to_string().as_bytes()));
@@ -118,6 +148,7 @@ impl Signs {
         let signature = match self {
             Self::Ec => keys.ec.sign(&random, message.as_bytes()).unwrap().as_ref().to_vec(),
             Self::OtherEc => keys.other.sign(&random, message.as_bytes()).unwrap().as_ref().to_vec(),
+            Self::Ed => keys.ed.sign(message.as_bytes()).as_ref().to_vec(),
             Self::None => Vec::new(),
             Self::WithPublicKey => {
                 let key = hmac::Key::new(hmac::HMAC_SHA256, keys.rsa.public_key().as_ref());

@@ -22,6 +22,7 @@ pub use keys::Signs;
 
 pub const CLIENT: &str = "tidegate";
 pub const SECRET: &str = "only the client and the provider know this: 100%";
+pub const ACCESS_TOKEN: &str = "an-access-token";
 pub const CONFIGURATION: &str = "/.well-known/openid-configuration";
 
 /// Misbehavior of an endpoint.
@@ -30,6 +31,8 @@ pub const CONFIGURATION: &str = "/.well-known/openid-configuration";
 pub enum EndpointFault {
     /// Responds with this status and body.
     Status(u16, &'static str),
+    /// Responds with JSON, but as a page.
+    Page,
     /// Redirects to another address, which behaves correctly.
     Elsewhere,
     /// Sends an endless response.
@@ -49,6 +52,8 @@ pub struct ProviderBehavior {
     pub secret: Option<&'static str>,
     /// Authentication methods of a client.
     pub ways: &'static [&'static str],
+    /// Type of the access token.
+    pub token_type: &'static str,
     pub signs: Signs,
     /// Key id in a token.
     pub kid: Option<&'static str>,
@@ -72,6 +77,7 @@ impl Default for ProviderBehavior {
             userinfo: None,
             secret: Some(SECRET),
             ways: &["client_secret_basic"],
+            token_type: "bearer",
             signs: Signs::Rsa,
             kid: Some("rsa"),
             keys: &["rsa", "ec"],
@@ -217,6 +223,9 @@ impl ProviderState {
             Some(EndpointFault::Status(status, body)) => {
                 return write(&stream, *status, "x-note: wrong", body);
             }
+            Some(EndpointFault::Page) => {
+                return write(&stream, 200, "content-type: text/html; charset=utf-8", "{}");
+            }
             Some(EndpointFault::Elsewhere) => {
                 return write(&stream, 307, &format!("location: {}/elsewhere{path}", self.issuer), "");
             }
@@ -231,7 +240,8 @@ impl ProviderState {
             }
         }
         let json = |status, value: Value| {
-            write(&stream, status, "content-type: application/json", &value.to_string());
+            let kind = if path == "/keys" { "jwk-set+json" } else { "json;charset=UTF-8" };
+            write(&stream, status, &format!("content-type: application/{kind}"), &value.to_string());
         };
         match path {
             CONFIGURATION => json(200, self.configuration(&behavior)),
@@ -248,7 +258,9 @@ impl ProviderState {
             },
             "/userinfo" => {
                 match (&behavior.userinfo, request.headers.get("authorization").map(String::as_str)) {
-                    (Some(userinfo), Some("Bearer an-access-token")) => json(200, userinfo.clone()),
+                    (Some(userinfo), Some(value)) if value.strip_prefix("Bearer ") == Some(ACCESS_TOKEN) => {
+                        json(200, userinfo.clone())
+                    }
                     _ => json(401, json!({"error": "invalid_token"})),
                 }
             }
@@ -267,7 +279,7 @@ impl ProviderState {
             "scopes_supported": ["openid", "profile", "email", "groups"],
             "response_types_supported": ["code"],
             "token_endpoint_auth_methods_supported": behavior.ways,
-            "id_token_signing_alg_values_supported": ["RS256", "ES256", "HS256", "none"],
+            "id_token_signing_alg_values_supported": ["RS256", "ES256", "EdDSA", "HS256", "none"],
         });
         (behavior.configuration)(&mut configuration);
         configuration
@@ -352,8 +364,8 @@ impl ProviderState {
             return Err("invalid_grant");
         }
         Ok(json!({
-            "access_token": "an-access-token",
-            "token_type": "Bearer",
+            "access_token": ACCESS_TOKEN,
+            "token_type": behavior.token_type,
             "expires_in": 300,
             "id_token": self.id_token(behavior, &grant),
         }))

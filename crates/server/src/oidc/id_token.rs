@@ -2,12 +2,15 @@
 //!
 //! A library checks the signature. This module strictly checks the required claims, including their types.
 
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind, Header, Validation, decode, decode_header,
 };
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
 use super::identity::Claims;
 use crate::tokens::is_same;
@@ -25,12 +28,17 @@ const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
     Algorithm::ES384,
     Algorithm::EdDSA,
 ];
+/// Accepted types of tokens. Providers mark other tokens that they sign with the same keys, for example with
+/// `at+jwt` or `logout+jwt`.
+const ACCEPTED_TYPES: [&str; 2] = ["jwt", "jose"];
 /// Tolerated clock difference, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 256 << 10;
 /// Minimum length of an RSA key's modulus in bytes (2048 bits).
 const MODULUS_MIN: usize = 256;
+/// Length of an Ed25519 key in bytes. The library panics on a shorter key.
+const ED25519_LENGTH: usize = 32;
 /// Maximum number of keys to consider.
 const KEYS_MAX: usize = 64;
 
@@ -40,7 +48,8 @@ pub(super) struct KeySet(Vec<PublicKey>);
 
 struct PublicKey {
     id: Option<String>,
-    algorithm: Option<KeyAlgorithm>,
+    /// Algorithms that the key's curve and its `alg` field require.
+    required_algorithms: [Option<KeyAlgorithm>; 2],
     key: DecodingKey,
 }
 
@@ -55,51 +64,53 @@ impl KeySet {
         let written: KeySetDocument = serde_json::from_slice(text).ok()?;
         let read = |value| -> Option<PublicKey> {
             let jwk: Jwk = serde_json::from_value(value).ok()?;
-            let is_public = matches!(
-                jwk.algorithm,
-                AlgorithmParameters::RSA(_)
-                    | AlgorithmParameters::EllipticCurve(_)
-                    | AlgorithmParameters::OctetKeyPair(_)
-            );
+            let by_curve = match &jwk.algorithm {
+                AlgorithmParameters::RSA(_) => None,
+                AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+                    Some(KeyAlgorithm::ES256)
+                }
+                AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => {
+                    Some(KeyAlgorithm::ES384)
+                }
+                AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                    Some(KeyAlgorithm::EdDSA)
+                }
+                _ => return None,
+            };
             let signs = matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature));
-            let key = DecodingKey::from_jwk(&jwk)
-                .ok()
-                .filter(|key| is_public && signs && has_minimum_length(key))?;
-            Some(PublicKey { id: jwk.common.key_id, algorithm: jwk.common.key_algorithm, key })
+            let key = DecodingKey::from_jwk(&jwk).ok()?;
+            let required_algorithms = [by_curve, jwk.common.key_algorithm];
+            (signs && has_valid_length(&key)).then_some(PublicKey {
+                id: jwk.common.key_id,
+                required_algorithms,
+                key,
+            })
         };
         Some(Self(written.keys.into_iter().take(KEYS_MAX).filter_map(read).collect()))
     }
 
-    /// Returns the key named in a token's header. Without a name, exactly one key must be suitable.
+    /// Returns the only key that fits a token's header.
     fn find_key(&self, header: &Header) -> Option<&PublicKey> {
+        let algorithm = KeyAlgorithm::from(header.alg);
         let fits = |key: &&PublicKey| {
             key.key.family() == header.alg.family()
-                && is_on_curve(&key.key, header.alg)
-                && key.algorithm.is_none_or(|algorithm| algorithm == KeyAlgorithm::from(header.alg))
+                && key.required_algorithms.iter().flatten().all(|required| *required == algorithm)
                 && header.kid.as_ref().is_none_or(|wanted| key.id.as_ref() == Some(wanted))
         };
         let mut fitting = self.0.iter().filter(fits);
-        let first = fitting.next()?;
-        (header.kid.is_some() || fitting.next().is_none()).then_some(first)
+        fitting.next().filter(|_| fitting.next().is_none())
     }
 }
 
-/// Checks that the key is on the algorithm's curve, based on the length of the encoded point.
-fn is_on_curve(key: &DecodingKey, algorithm: Algorithm) -> bool {
-    let bytes = key.try_get_as_bytes().map_or(0, <[u8]>::len);
-    match algorithm {
-        Algorithm::ES256 => bytes == 65,
-        Algorithm::ES384 => bytes == 97,
-        _ => true,
-    }
-}
-
-fn has_minimum_length(key: &DecodingKey) -> bool {
+fn has_valid_length(key: &DecodingKey) -> bool {
     match key.kind() {
         DecodingKeyKind::RsaModulusExponent { n, .. } => {
             n.iter().skip_while(|byte| **byte == 0).count() >= MODULUS_MIN
         }
-        DecodingKeyKind::SecretOrDer(_) => key.family() != AlgorithmFamily::Rsa,
+        // The library checks the length of points on other curves.
+        DecodingKeyKind::SecretOrDer(bytes) => {
+            key.family() != AlgorithmFamily::Ed || bytes.len() == ED25519_LENGTH
+        }
     }
 }
 
@@ -108,6 +119,8 @@ pub(super) struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
     pub nonce: &'a str,
+    /// Access token that the provider issued together with the token.
+    pub access_token: &'a str,
     /// Algorithms advertised by the provider.
     pub algorithms: &'a [String],
 }
@@ -117,6 +130,8 @@ pub(super) struct ExpectedClaims<'a> {
 pub(crate) enum TokenError {
     #[error("is not a signed token")]
     Malformed,
+    #[error("is of another type, according to its header")]
+    WrongType,
     #[error("uses an unsupported signature algorithm, such as `none` or an HMAC")]
     UnsupportedAlgorithm,
     #[error("is signed with a key that is not in the key set")]
@@ -135,6 +150,8 @@ pub(crate) enum TokenError {
     NotYetValid,
     #[error("has a nonce that does not match the request")]
     WrongNonce,
+    #[error("was issued with a different access token")]
+    WrongAccessToken,
     #[error("has no subject")]
     MissingSubject,
 }
@@ -162,6 +179,10 @@ pub(super) fn validate_token(
     if header.crit.is_some() {
         return Err(TokenError::Malformed);
     }
+    // A content type announces a nested token.
+    if !header.typ.as_deref().is_none_or(is_accepted_type) || header.cty.is_some() {
+        return Err(TokenError::WrongType);
+    }
     let key = keys.find_key(&header).ok_or(TokenError::UnknownKey)?;
     let mut signature_alone = Validation::new(header.alg);
     signature_alone.required_spec_claims.clear();
@@ -169,7 +190,28 @@ pub(super) fn validate_token(
     let claims =
         decode::<Claims>(token, &key.key, &signature_alone).map_err(|_| TokenError::InvalidSignature)?.claims;
     check_claims(&claims, expected, now_seconds)?;
+    if let Some(hash) = claims.get("at_hash")
+        && hash.as_str() != Some(access_token_hash(expected.access_token, header.alg).as_str())
+    {
+        return Err(TokenError::WrongAccessToken);
+    }
     Ok(claims)
+}
+
+fn is_accepted_type(written: &str) -> bool {
+    let name = written.to_ascii_lowercase();
+    ACCEPTED_TYPES.contains(&name.strip_prefix("application/").unwrap_or(&name))
+}
+
+/// Returns the left half of an access token's digest, computed with the hash function of the ID token's
+/// algorithm.
+fn access_token_hash(access_token: &str, algorithm: Algorithm) -> String {
+    let digest = match algorithm {
+        Algorithm::RS256 | Algorithm::PS256 | Algorithm::ES256 => Sha256::digest(access_token).to_vec(),
+        Algorithm::RS384 | Algorithm::PS384 | Algorithm::ES384 => Sha384::digest(access_token).to_vec(),
+        _ => Sha512::digest(access_token).to_vec(),
+    };
+    BASE64_URL_SAFE_NO_PAD.encode(digest.split_at(digest.len() / 2).0)
 }
 
 fn check_claims(claims: &Claims, expected: &ExpectedClaims<'_>, now_seconds: u64) -> Result<(), TokenError> {

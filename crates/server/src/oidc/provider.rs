@@ -33,6 +33,8 @@ use crate::limits::Limits;
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 /// Signature algorithm if the provider's metadata lists none.
 const DEFAULT_ALGORITHM: &str = "RS256";
+/// Accepted type of access tokens.
+const BEARER: &str = "Bearer";
 const BASIC: &str = "client_secret_basic";
 /// Name of the token endpoint in errors.
 const TOKEN_ENDPOINT: &str = "token endpoint";
@@ -214,12 +216,12 @@ impl Provider {
     ) -> Result<Claims, ProviderError> {
         let endpoints = self.endpoints(settings).await?;
         let tokens = self.exchange_code(settings, &endpoints, returned).await?;
-        let mut claims = self.verify_id_token(settings, &endpoints, &tokens.id_token, returned.nonce).await?;
-        if let (true, Some(userinfo), Some(access)) =
-            (settings.claim_names.needs_more_claims(&claims), &endpoints.userinfo, &tokens.access_token)
+        let mut claims = self.verify_id_token(settings, &endpoints, &tokens, returned.nonce).await?;
+        if let (true, Some(userinfo)) = (settings.claim_names.needs_more_claims(&claims), &endpoints.userinfo)
         {
             let what = "userinfo";
-            let more: Claims = parse_response(what, self.get(what, userinfo, Some(access)).await?)?;
+            let body = self.get(what, userinfo, Some(&tokens.access_token)).await?;
+            let more: Claims = parse_response(what, body)?;
             if more.get("sub") != claims.get("sub") {
                 let why = "has a different subject".to_owned();
                 return Err(ProviderError::InvalidResponse { what, why });
@@ -239,14 +241,22 @@ impl Provider {
         returned: &CodeExchange<'_>,
     ) -> Result<TokenResponse, ProviderError> {
         let what = TOKEN_ENDPOINT;
-        let (status, body) = self.send(what, token_request(settings, endpoints, returned)?).await?;
+        let response = self.send(what, token_request(settings, endpoints, returned)?).await?;
+        let status = response.status();
         // A rejection has an error code in its body.
         if status.is_client_error() {
-            let refusal: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
+            let refusal: ErrorResponse = serde_json::from_slice(response.body()).unwrap_or_default();
             let word = plain_word(&refusal.error).map_or_else(|| status.as_u16().to_string(), str::to_owned);
             return Err(ProviderError::Rejected(word));
         }
-        parse_response(what, check_status(what, status, body)?)
+        let tokens: TokenResponse = parse_response(what, check_response(what, response)?)?;
+        match tokens.token_type.eq_ignore_ascii_case(BEARER) {
+            true => Ok(tokens),
+            false => {
+                let why = "returns an access token of a type other than Bearer".to_owned();
+                Err(ProviderError::InvalidResponse { what, why })
+            }
+        }
     }
 
     /// Validates an ID token and returns its claims. Fetches the keys again if the token's key is unknown.
@@ -254,11 +264,13 @@ impl Provider {
         &self,
         settings: &OidcSettings,
         endpoints: &Endpoints,
-        token: &str,
+        tokens: &TokenResponse,
         nonce: &str,
     ) -> Result<Claims, ProviderError> {
         let (issuer, client_id) = (settings.issuer.as_str(), settings.client_id.as_str());
-        let expected = ExpectedClaims { issuer, client_id, nonce, algorithms: &endpoints.algorithms };
+        let (token, access_token) = (tokens.id_token.as_str(), tokens.access_token.as_str());
+        let algorithms = &endpoints.algorithms;
+        let expected = ExpectedClaims { issuer, client_id, nonce, access_token, algorithms };
         let now_seconds = u64::try_from(SystemClock.now().as_millis() / 1000).unwrap_or_default();
         let keys = self.keys(endpoints, false).await?;
         match validate_token(token, &keys, &expected, now_seconds) {
@@ -292,10 +304,9 @@ impl Provider {
     }
 
     async fn get(&self, what: &'static str, at: &Uri, access: Option<&str>) -> Result<Bytes, ProviderError> {
-        let authorization = access.map(|token| format!("Bearer {token}"));
+        let authorization = access.map(|token| format!("{BEARER} {token}"));
         let request = build_request(Method::GET, at, String::new(), authorization.as_deref())?;
-        let (status, body) = self.send(what, request).await?;
-        check_status(what, status, body)
+        check_response(what, self.send(what, request).await?)
     }
 
     /// Sends a request, limiting the response's size and duration.
@@ -303,7 +314,7 @@ impl Provider {
         &self,
         what: &'static str,
         request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes), ProviderError> {
+    ) -> Result<Response<Bytes>, ProviderError> {
         let wrong = |why: String| ProviderError::InvalidResponse { what, why };
         let (within, most) = (self.limits.provider_timeout, self.limits.provider_bytes);
         if link_local_ip(request.uri().host().unwrap_or_default()).is_some() {
@@ -320,7 +331,7 @@ impl Provider {
                     false => wrong("returns an incomplete response".to_owned()),
                 }
             })?;
-            Ok((head.status, body.to_bytes()))
+            Ok(Response::from_parts(head, body.to_bytes()))
         };
         let answered = tokio::time::timeout(within, poll).await;
         answered.unwrap_or_else(|_| Err(wrong(format!("does not respond within {} s", within.as_secs_f64()))))
@@ -331,7 +342,8 @@ impl Provider {
 #[derive(Deserialize)]
 struct TokenResponse {
     id_token: String,
-    access_token: Option<String>,
+    access_token: String,
+    token_type: String,
 }
 
 /// Error response from the provider.
@@ -405,17 +417,23 @@ fn build_request(
     Ok(request)
 }
 
-fn check_status(what: &'static str, status: StatusCode, body: Bytes) -> Result<Bytes, ProviderError> {
-    match status {
-        StatusCode::OK => Ok(body),
-        status if status.is_redirection() => Err(ProviderError::InvalidResponse {
-            what,
-            why: "returns a redirect, but redirects are not followed".to_owned(),
-        }),
-        status => {
-            Err(ProviderError::InvalidResponse { what, why: format!("returns status {}", status.as_u16()) })
+fn check_response(what: &'static str, response: Response<Bytes>) -> Result<Bytes, ProviderError> {
+    let why = match response.status() {
+        StatusCode::OK if response.headers().get(CONTENT_TYPE).is_none_or(is_json) => {
+            return Ok(response.into_body());
         }
-    }
+        StatusCode::OK => "returns a content type other than application/json".to_owned(),
+        status if status.is_redirection() => "returns a redirect, but redirects are not followed".to_owned(),
+        status => format!("returns status {}", status.as_u16()),
+    };
+    Err(ProviderError::InvalidResponse { what, why })
+}
+
+/// Returns true for `application/json` and types based on it, such as `application/jwk-set+json`.
+fn is_json(content_type: &HeaderValue) -> bool {
+    let text = content_type.to_str().unwrap_or_default();
+    let name = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    name.strip_prefix("application/").is_some_and(|kind| kind == "json" || kind.ends_with("+json"))
 }
 
 fn parse_response<T: DeserializeOwned>(what: &'static str, body: Bytes) -> Result<T, ProviderError> {

@@ -18,9 +18,9 @@ use crate::client::{run_test, serve_with_settings};
 use crate::provider::{CONFIGURATION, EndpointFault, Provider, ProviderBehavior};
 
 #[test]
-fn a_client_authenticates_as_the_provider_requires() {
+fn a_client_authenticates_as_the_provider_requires_and_accepts_bearer_tokens() {
     run_test(async {
-        let rows: [(&str, ProviderChange, &str); 6] = [
+        let rows: [(&str, ProviderChange, &str); 7] = [
             (WITH_SECRET, |_| (), "303"),
             (
                 WITH_SECRET,
@@ -41,6 +41,7 @@ fn a_client_authenticates_as_the_provider_requires() {
                 "supports neither client_secret_basic nor client_secret_post",
             ),
             ("", |_| (), "(invalid_client)"),
+            (WITH_SECRET, |m| m.token_type = "DPoP", "an access token of a type other than Bearer"),
         ];
         for (more, change, expected) in rows {
             let mut manners = ProviderBehavior::default();
@@ -67,6 +68,7 @@ fn an_invalid_provider_response_is_named_and_not_trusted() {
                     EndpointFault::Status(200, "an-access-token"),
                     if path == "/keys" { "key set is invalid" } else { "returns an invalid response" },
                 ),
+                (EndpointFault::Page, "returns a content type other than application/json"),
                 (EndpointFault::Elsewhere, "returns a redirect"),
                 (EndpointFault::Endless, "returns more than 65536 bytes"),
                 (EndpointFault::Silence, "does not respond within 0.3 s"),
@@ -104,7 +106,7 @@ fn an_invalid_provider_response_is_named_and_not_trusted() {
 #[test]
 fn provider_metadata_must_be_valid() {
     run_test(async {
-        let rows: [(&str, ProviderChange); 9] = [
+        let rows: [(&str, ProviderChange); 10] = [
             ("has the issuer https://evil.example", |m| {
                 m.configuration = |told| told["issuer"] = json!("https://evil.example")
             }),
@@ -129,6 +131,7 @@ fn provider_metadata_must_be_valid() {
             }),
             ("returns status 404", |m| m.instead = [(CONFIGURATION, EndpointFault::Status(404, ""))].into()),
             ("returns a redirect", |m| m.instead = [(CONFIGURATION, EndpointFault::Elsewhere)].into()),
+            ("returns a content type", |m| m.instead = [(CONFIGURATION, EndpointFault::Page)].into()),
         ];
         for (part, change) in rows {
             let mut manners = ProviderBehavior::default();

@@ -14,7 +14,7 @@ type SignedInAs = Option<(&'static str, &'static str)>;
 /// A test case: description, change to a well-behaved provider, and expected message.
 type Row = (&'static str, ProviderChange, &'static str);
 
-const TOKENS: [Row; 28] = [
+const TOKENS: [Row; 36] = [
     (
         "another key of the same curve",
         |m| (m.signs, m.kid) = (Signs::OtherEc, Some("ec")),
@@ -48,6 +48,35 @@ const TOKENS: [Row; 28] = [
         "is signed with a key that is not in the key set",
     ),
     ("a key that is too short", |m| m.keys = &["short"], "is signed with a key that is not in the key set"),
+    (
+        "two keys with the same name",
+        |m| (m.signs, m.kid, m.keys) = (Signs::Ec, Some("ec"), &["ec", "ec-again"]),
+        "is signed with a key that is not in the key set",
+    ),
+    (
+        "an Ed25519 key that is too short",
+        |m| (m.signs, m.kid, m.keys) = (Signs::Ed, Some("ed"), &["ed-short"]),
+        "is signed with a key that is not in the key set",
+    ),
+    (
+        "a key on another curve",
+        |m| (m.signs, m.kid, m.keys) = (Signs::Ed, Some("ed"), &["ed-on-another-curve"]),
+        "is signed with a key that is not in the key set",
+    ),
+    ("an access token", |m| m.signs = Signs::Typed("at+jwt"), "is of another type"),
+    ("a logout token", |m| m.signs = Signs::Typed("application/logout+jwt"), "is of another type"),
+    ("a token in a token", |m| m.signs = Signs::Nested, "is of another type"),
+    (
+        "another access token",
+        // The hash of `another-access-token`.
+        |m| m.twist = |claims| drop(claims.insert("at_hash".to_owned(), json!("VPG2zc34_wxAgi9LFKza1A"))),
+        "was issued with a different access token",
+    ),
+    (
+        "a hash that is not a text",
+        |m| m.twist = |claims| drop(claims.insert("at_hash".to_owned(), json!(null))),
+        "was issued with a different access token",
+    ),
     (
         "another issuer",
         |m| m.twist = |claims| drop(claims.insert("iss".to_owned(), json!("https://evil.example"))),
@@ -141,8 +170,20 @@ fn an_invalid_id_token_is_rejected() {
                 "{what}"
             );
         }
-        let right: [(&str, ProviderChange); 7] = [
+        let right: [(&str, ProviderChange); 12] = [
             ("on a curve", |m| (m.signs, m.kid) = (Signs::Ec, Some("ec"))),
+            ("on an Edwards curve", |m| (m.signs, m.kid, m.keys) = (Signs::Ed, Some("ed"), &["rsa", "ed"])),
+            ("a media type", |m| m.signs = Signs::Typed("application/jwt")),
+            ("a general type", |m| m.signs = Signs::Typed("JOSE")),
+            ("the access token, hashed with SHA-256", |m| {
+                m.twist = |claims| drop(claims.insert("at_hash".to_owned(), json!("YiHPD2T9DaX5B837XJXtow")))
+            }),
+            ("the access token, hashed with SHA-512", |m| {
+                (m.signs, m.kid, m.keys) = (Signs::Ed, Some("ed"), &["ed"]);
+                m.twist = |claims| {
+                    claims.insert("at_hash".to_owned(), json!("nM_8k04LoVPQDh1346b6eHC5pCiIJeMDBg3Dhz6Pbt4"));
+                }
+            }),
             ("no key, and one that it can be", |m| m.kid = None),
             ("a key without a name", |m| (m.kid, m.keys) = (None, &["rsa-nameless", "ec"])),
             ("keys that mean nothing here", |m| m.keys = &["newer", "short", "secret", "rsa"]),
