@@ -18,7 +18,7 @@ mod long_lists;
 mod manual_retries;
 mod object_overrides;
 mod plan_details;
-#[path = "../provider/mod.rs"]
+#[path = "../provider/provider.rs"]
 mod provider;
 mod records;
 mod rollout_preview;

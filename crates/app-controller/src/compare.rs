@@ -11,7 +11,7 @@ use tidegate_application::machine::OperationRelation;
 use tidegate_application::project::project_name;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::sources::{Sources, revisions_of_fields};
-use tidegate_application::supersede::ManifestComparison;
+use tidegate_application::supersede::{ManifestComparison, SupersedableOperation};
 use tidegate_application::{automated, external_urls, operation, supersede};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_executor::effects::{
@@ -330,9 +330,10 @@ impl Comparison<'_> {
         context: &RenderContext,
     ) -> ManifestComparison {
         let Self { shared, application, level, .. } = *self;
-        let Some((operation, sources, revisions)) = supersede::supersedable_operation(application) else {
+        let Some(current) = supersede::supersedable_operation(application) else {
             return ManifestComparison::Different;
         };
+        let SupersedableOperation { id: operation, sources, revisions } = current;
         if revisions == compared {
             return ManifestComparison::Same;
         }
@@ -394,7 +395,7 @@ async fn diff_manifests(
     manifests: &RenderedManifests,
 ) -> Result<Differences, CallError> {
     let targets = Targets { targets: manifests.targets.as_ref().clone(), ..Targets::default() };
-    effects::diff(cluster, (ComparisonPurpose::Manifests, request), targets, SystemClock.now(), known).await
+    effects::diff(cluster, ComparisonPurpose::Manifests, request, targets, SystemClock.now(), known).await
 }
 
 fn comparison_error(error: CallError) -> String {

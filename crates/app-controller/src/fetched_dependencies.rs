@@ -70,10 +70,11 @@ impl RenderContext {
             let checked = project::check_repository(project, &without_credentials(repository));
             checked.map_err(|refused| refused.to_string())
         };
-        let from = (Arc::clone(repositories), Arc::clone(allowed));
         DependencyFetcher::new(
-            from,
-            (self.purpose.project.clone(), Arc::new(permits)),
+            Arc::clone(repositories),
+            Arc::clone(allowed),
+            self.purpose.project.clone(),
+            Arc::new(permits),
             signed.map(|keys| (keys, SystemClock.now())),
         )
     }

@@ -21,7 +21,7 @@ use tidegate_scm::Web;
 use tidegate_source::{
     Address, AddressContext, AllowedSources, Cache, Credentials, FailureCause, File, LocatedSource,
     OpenSource, Origin, ReferencedSource, RemoteAccess, RenderInputs, Repositories, RequiredKeys,
-    SourceError, Tools, UsedDependency,
+    SignatureCheck, SourceError, Tools, UsedDependency,
 };
 
 use self::files::{FileKind, classify};
@@ -286,12 +286,12 @@ impl Manifests {
         let (this, now) = (Arc::clone(self), SystemClock.now());
         self.with_sources(of, commits.to_vec(), move |sources| {
             for (at, one) in sources.iter().enumerate() {
-                let source = (&one.source, one.address_context(&this.base));
                 let named = names.get(at).map(String::as_str);
                 let names: Vec<&str> =
                     named.into_iter().chain([one.source.target_revision.as_str()]).collect();
+                let check = SignatureCheck { commit: &one.revision, names: &names, keys: &wanted, now };
                 one.with_error_context(|| {
-                    this.repositories.check_signed(source, &one.revision, &names, (&wanted, now))
+                    this.repositories.check_signed(&one.source, one.address_context(&this.base), check)
                 })?;
             }
             Ok(())

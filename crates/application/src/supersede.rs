@@ -342,13 +342,24 @@ fn shorten_revisions(revisions: &[String]) -> String {
     revisions.iter().map(short).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the ID, sources and revisions of an operation that a newer revision may supersede.
-pub fn supersedable_operation(application: &Application) -> Option<(OperationId, Sources, Vec<String>)> {
+/// Operation that a newer revision may supersede.
+#[derive(Clone, Debug)]
+pub struct SupersedableOperation {
+    /// ID of the operation in the engine.
+    pub id: OperationId,
+    /// Sources that the operation deploys.
+    pub sources: Sources,
+    /// Revisions of the sources.
+    pub revisions: Vec<String>,
+}
+
+/// Returns the current operation if a newer revision may supersede it.
+pub fn supersedable_operation(application: &Application) -> Option<SupersedableOperation> {
     let current = application.operation.as_ref().filter(|current| can_be_superseded(current))?;
     let id = operation::engine_id(current)?;
-    let of = operation::operation_sources(application, current).ok()?;
-    let revisions = operation::operation_revisions(current, &of).ok()?;
-    Some((id, of, revisions))
+    let sources = operation::operation_sources(application, current).ok()?;
+    let revisions = operation::operation_revisions(current, &sources).ok()?;
+    Some(SupersedableOperation { id, sources, revisions })
 }
 
 /// Sets the successor of an operation with `retry.refresh`: a retry of the same sources at their newest

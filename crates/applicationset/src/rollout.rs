@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 use tidegate_lifecycle::fleet::{Labels, assign_step, join_names};
 use tidegate_lifecycle::rollout::{
-    DeployedState, End, Input, Member, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request,
-    Rollout, State, Step, Target, UserRequest, advance, apply, decide, list_overdue, progressing_condition,
-    view,
+    DeployedState, End, Input, Member, MemberSpec, MemberStatus as Word, Options as Cases, Progress,
+    ProgressingCondition, Request, Rollout, State, Step, Target, UserRequest, advance, apply, decide,
+    list_overdue, progressing_condition, view,
 };
 use tidegate_model::argo::{
     Application, ApplicationSet, ApplicationSetApplicationStatus, MemberStatus, UnknownFields,
@@ -273,7 +273,7 @@ pub fn completed_status(request: &Request, now: Timestamp) -> Told {
 /// Returns the status of an ApplicationSet's newest rollout, and its failure if it has failed.
 pub fn rollout_status(state: &State) -> (Told, Option<ReconcileFailure>) {
     let Some((rollout, view)) = state.rollout().zip(view(state)) else { return (Told::Unknown, None) };
-    let (is_progressing, message, reason) = progressing_condition(rollout);
+    let ProgressingCondition { is_progressing, message, reason } = progressing_condition(rollout);
     let failure = rollout
         .outcome
         .as_ref()

@@ -22,7 +22,7 @@ use tidegate_model::argo::{
     ApplicationSet, ApplicationSource, ClusterDecisionResourceGenerator, PluginGenerator,
     PullRequestGenerator, ScmGenerator,
 };
-use tidegate_source::{Address, AddressContext};
+use tidegate_source::{Address, AddressContext, SignatureCheck};
 
 use tidegate_app_controller::generator_inputs::{
     HttpResponses, ObjectSources, RepositoryInputs, RequestInputs, generator_cluster, project_of,
@@ -120,9 +120,8 @@ impl LiveInputs {
         let (repositories, base) = self.sources.manifests.repositories();
         let source = ApplicationSource { repo_url: repository.to_owned(), ..ApplicationSource::default() };
         let home = AddressContext { base: &base, project: self.project_name().unwrap_or_default() };
-        let (place, now) = ((&source, home), SystemClock.now());
-        let checked = repositories.check_signed(place, commit, &[revision], (&keys, now));
-        checked.map_err(|error| QueryError::new(error.to_string()))
+        let check = SignatureCheck { commit, names: &[revision], keys: &keys, now: SystemClock.now() };
+        repositories.check_signed(&source, home, check).map_err(|error| QueryError::new(error.to_string()))
     }
 
     /// Checks that the template's project exists.

@@ -24,6 +24,7 @@ use tidegate_lifecycle::rollout::{
 };
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Digest, OperationId, StreamId, Timestamp};
+use tidegate_oplog::Summary;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
@@ -159,13 +160,8 @@ impl MachineEffects for RolloutEffects {
 
     fn summary(state: &State) -> Option<SummaryOf<ProgressiveSync>> {
         let (rollout, details) = state.rollout().zip(Details::from_state(state))?;
-        Some(tidegate_oplog::Summary {
-            application: None,
-            set: Some(rollout.set.clone()),
-            started_at: rollout.started_at,
-            finished_at: rollout.outcome.as_ref().map(|outcome| outcome.at),
-            details,
-        })
+        let ended_at = rollout.outcome.as_ref().map(|outcome| outcome.at);
+        Some(Summary::of_appset(&rollout.set, rollout.started_at, ended_at, details))
     }
 
     fn resume_input() -> Option<Input> {

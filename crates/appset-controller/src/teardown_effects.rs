@@ -17,6 +17,7 @@ use tidegate_lifecycle::teardown::{
 };
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ConditionType};
+use tidegate_oplog::Summary;
 use tidegate_stores::appsets::{AppSetStore, Existence, WriteResult};
 
 use super::appset_cache::AppSetCache;
@@ -116,13 +117,8 @@ impl MachineEffects for TeardownEffects {
 
     fn summary(state: &State) -> Option<SummaryOf<OrderedDeletion>> {
         let (teardown, details) = state.teardown().zip(Details::from_state(state))?;
-        Some(tidegate_oplog::Summary {
-            application: None,
-            set: Some(teardown.set.clone()),
-            started_at: teardown.started_at,
-            finished_at: teardown.outcome.as_ref().map(|outcome| outcome.at),
-            details,
-        })
+        let ended_at = teardown.outcome.as_ref().map(|outcome| outcome.at);
+        Some(Summary::of_appset(&teardown.set, teardown.started_at, ended_at, details))
     }
 
     fn execute(&mut self, _: &State, command: Command, now: Timestamp, post: MachineSender<OrderedDeletion>) {

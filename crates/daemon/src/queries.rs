@@ -55,6 +55,17 @@ enum ApplicationsState {
 /// Maximum time that a query for Applications waits for the first observation.
 const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(25);
 
+/// Recorded events of an operation.
+#[derive(Debug)]
+pub struct RecordedEvents {
+    /// Events that were not compacted.
+    pub events: Vec<OperationEvent>,
+    /// Sequence number of the first event. If all events were compacted, the next sequence number.
+    pub first_sequence: u64,
+    /// Damage to the operation's log.
+    pub damage: Option<String>,
+}
+
 /// Operations to resume after a process has connected to their clusters.
 pub struct PendingResume {
     /// The operations.
@@ -188,22 +199,19 @@ impl Queries {
         }
     }
 
-    /// Returns an operation's recorded events, the sequence number of the first, and any damage to its log.
-    /// If all events were compacted, the list is empty and the number is the next sequence number.
-    pub async fn recorded_events(
-        &self,
-        operation: OperationId,
-    ) -> Result<(Vec<OperationEvent>, u64, Option<String>), ServiceError> {
+    /// Returns an operation's recorded events.
+    pub async fn recorded_events(&self, operation: OperationId) -> Result<RecordedEvents, ServiceError> {
         let read = move |log: &Log| {
             let damage = find_damage(log, operation);
             match log.events_as(operation) {
                 Err(reason @ LogError::Compacted { .. }) => {
                     let entry = log.entry_as::<OperationEvent>(operation)?.ok_or(reason)?;
-                    Ok((Vec::new(), entry.sequence.saturating_add(1), damage))
+                    let first_sequence = entry.sequence.saturating_add(1);
+                    Ok(RecordedEvents { events: Vec::new(), first_sequence, damage })
                 }
                 history => {
                     let History { first_sequence, events, .. } = history?;
-                    Ok((events, first_sequence, damage))
+                    Ok(RecordedEvents { events, first_sequence, damage })
                 }
             }
         };

@@ -160,12 +160,12 @@ pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents
             fold_events::<rollout::Event>(log, id, rollout::apply).map(|(first, events, state)| {
                 // An unreadable operation has no known outcome, like an operation missing from the log.
                 let end_of = |operation| operations::find_outcome(log, operation).ok().flatten();
-                RunWithEvents::from_rollout(line.clone(), (first, &events), &state, now, end_of)
+                RunWithEvents::from_rollout(line.clone(), first, &events, &state, now, end_of)
             })
         }
         RunKind::Deletion => {
             fold_events::<teardown::Event>(log, id, teardown::apply).map(|(first, events, state)| {
-                RunWithEvents::from_deletion(line.clone(), (first, &events), &state, now)
+                RunWithEvents::from_deletion(line.clone(), first, &events, &state, now)
             })
         }
     };

@@ -1,4 +1,6 @@
-//! Go's `text/template` and the sprig functions, for JSON values.
+//! Go's `text/template` and the sprig functions, for JSON values. The `gtmpl` crate lacks the sprig
+//! functions, Go's error messages, and assignments with `=`
+//! (<https://github.com/fiji-flo/gtmpl-rust/issues/27>).
 //!
 //! ```
 //! use tidegate_gotmpl::Engine;

@@ -1,5 +1,6 @@
 //! Times, and Go's time layouts. Times are in UTC unless a zone is specified, so results don't depend on the
-//! machine's time zone.
+//! machine's time zone. Go formats any 64-bit time, but jiff's dates end with the year 9999
+//! (<https://github.com/BurntSushi/jiff/issues/5>).
 
 use std::fmt::Write as _;
 
@@ -262,12 +263,9 @@ impl TimeParser {
             Some(false) if self.hour == 12 => 0,
             _ => self.hour,
         };
-        let is_valid = (1..=12).contains(&self.month)
-            && (1..=month_days(self.year, self.month)).contains(&self.day)
-            && hour < 24
-            && self.minute < 60
-            && self.second < 60;
         let days = days_since_epoch(self.year, self.month, self.day);
+        let is_date = date_from_days(days) == (self.year, self.month, self.day);
+        let is_valid = is_date && hour < 24 && self.minute < 60 && self.second < 60;
         let seconds = days * DAY_SECONDS + hour * 3600 + self.minute * 60 + self.second - self.offset;
         is_valid.then_some(Time { seconds, nanos: self.nanos, offset: self.offset })
     }
@@ -362,19 +360,6 @@ fn part_at(rest: &str) -> usize {
         matches!(part, "Jan" | "Mon") && follows.is_some_and(|next| next.is_ascii_lowercase())
     };
     part.filter(|part| !is_word(part)).map_or(0, |part| part.len())
-}
-
-fn is_leap(year: i64) -> bool {
-    (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
-}
-
-fn month_days(year: i64, month: i64) -> i64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// Returns the number of days from 1970-01-01 to a date. Internally, years start in March so that the leap

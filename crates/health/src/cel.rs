@@ -3,7 +3,8 @@
 //!
 //! Tidegate supports the subset of CEL that such expressions typically use: fields, operators, macros,
 //! strings and optional fields. The number of steps is limited. Expressions can't read a clock, and their
-//! only types are those of JSON.
+//! only types are those of JSON. The `cel` crate can't limit the steps of an evaluation
+//! (<https://github.com/cel-rust/cel-rust/issues/56>).
 
 mod budget;
 mod condition;

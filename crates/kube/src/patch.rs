@@ -15,7 +15,8 @@
 //! apart. Examples are the same port for TCP and UDP, and a repeated variable. kubectl loses some of these
 //! items, whereas Tidegate sends the whole list.
 //!
-//! This module doesn't call a server.
+//! This module doesn't call a server. The kube crate sends patches but doesn't compute them
+//! (<https://github.com/kube-rs/kube/issues/29>).
 
 mod annotation;
 mod directives;

@@ -71,5 +71,6 @@ pub use state::{
 pub use status::{MemberOutcome, MemberStatus};
 pub use step_wait::{StepWait, WaitReason, current_wait};
 pub use view::{
-    MemberView, RolloutView, StepStatus, StepView, list_overdue, progressing_condition, skipped_members, view,
+    MemberView, ProgressingCondition, RolloutView, StepStatus, StepView, list_overdue, progressing_condition,
+    skipped_members, view,
 };

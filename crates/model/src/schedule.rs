@@ -1,4 +1,6 @@
-//! Cron schedules with five fields, for sync windows and CronJobs.
+//! Cron schedules with five fields, for sync windows and CronJobs. As in Kubernetes and Argo CD, they follow
+//! robfig/cron. The `cron` crate follows Quartz: it requires seconds, and its weekdays start at 1
+//! (<https://github.com/zslayton/cron/issues/113>).
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;

@@ -144,6 +144,11 @@ pub struct Summary<D> {
 }
 
 impl<D> Summary<D> {
+    /// Creates the summary of a stream that belongs to an ApplicationSet.
+    pub fn of_appset(set: &str, started_at: Timestamp, finished_at: Option<Timestamp>, details: D) -> Self {
+        Self { application: None, set: Some(set.to_owned()), started_at, finished_at, details }
+    }
+
     /// Returns true if the stream hasn't finished.
     pub fn is_open(&self) -> bool {
         self.finished_at.is_none()

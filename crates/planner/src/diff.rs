@@ -134,7 +134,8 @@ impl Comparer {
         target: &Object,
         live: &Object,
         predicted: &Object,
-        (filtered, taken): (bool, Option<TakenOverFields<'_>>),
+        filtered: bool,
+        taken: Option<TakenOverFields<'_>>,
     ) -> Difference {
         let (mut before, mut after) = (normalize::normalize_live(live), normalize::normalize_live(predicted));
         remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
@@ -163,7 +164,7 @@ impl Comparer {
             mask::mask_secret_values(&mut before, &mut after);
         } else {
             if filtered && !has_compare_option(target, live, "IncludeMutationWebhook=true") {
-                revert_foreign_changes(target, (live, &before), (predicted, &mut after));
+                revert_foreign_changes(target, live, &before, predicted, &mut after);
             }
             remove_taken(&mut after);
         }
@@ -237,7 +238,7 @@ impl Comparer {
         if self.rules.has_rule_for(live) {
             let wanted = self.rules.paths(target, target.as_value(), live);
             let present = self.rules.paths(live, live.as_value(), live);
-            preserve_ignored::preserve_fields(target, live, (wanted, present));
+            preserve_ignored::preserve_fields(target, live, wanted, present);
         }
     }
 
@@ -356,8 +357,10 @@ fn remove_tracking(before: &mut Value, after: &mut Value) {
 /// Reverts predicted changes to fields that Tidegate doesn't own.
 fn revert_foreign_changes(
     target: &Object,
-    (live, before): (&Object, &Value),
-    (predicted, after): (&Object, &mut Value),
+    live: &Object,
+    before: &Value,
+    predicted: &Object,
+    after: &mut Value,
 ) {
     let mut walk = Walk::new(ComparisonRules::for_kind(target));
     let there = after.clone();

@@ -61,15 +61,27 @@ fn depends_on_live_state(task: &Task) -> bool {
     task.live.is_some() && !task.is_hook() && task.action != Action::PruneSkipped
 }
 
-/// Compares a stored plan with the plan that the same request would produce now. `live` looks up the current
-/// object.
+/// Plan with the manifests of its tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanManifests<'p> {
+    /// Plan.
+    pub plan: &'p Plan,
+    /// Manifests that the tasks refer to by index.
+    pub manifests: &'p [Object],
+}
+
+/// Compares a stored plan with the plan that the same request would produce now. `seen` holds the objects on
+/// which the stored plan is based, and `live` looks up the current object.
 pub fn find_drift<L: AsRef<Object>>(
     comparer: &Comparer,
-    (kept, kept_manifests, seen): (&Plan, &[Object], &[StoredObservation]),
-    (now, now_manifests): (&Plan, &[Object]),
+    kept: PlanManifests<'_>,
+    seen: &[StoredObservation],
+    now: PlanManifests<'_>,
     live: impl Fn(&ObjectKey) -> Option<L>,
 ) -> Drift {
     let mut drift = Drift::default();
+    let PlanManifests { plan: kept, manifests: kept_manifests } = kept;
+    let PlanManifests { plan: now, manifests: now_manifests } = now;
     let new: BTreeMap<TaskPlace, &Task> =
         now.tasks.iter().map(|task| (TaskPlace::for_task(task), task)).collect();
     let old: BTreeSet<TaskPlace> = kept.tasks.iter().map(TaskPlace::for_task).collect();
@@ -96,7 +108,7 @@ pub fn find_drift<L: AsRef<Object>>(
             continue;
         };
         let is_written = resource_version(task) != resource_version(other);
-        for moved in comparer.changes_since(wanted.as_ref(), live.as_ref(), (seen, is_written)) {
+        for moved in comparer.changes_since(wanted.as_ref(), live.as_ref(), seen, is_written) {
             let LiveFieldChange { path, description: text, is_in_manifest: is_given } = moved;
             let field = if path.is_empty() { String::new() } else { format!("{} ", escape(&path)) };
             let list = if is_given { &mut drift.related } else { &mut drift.unrelated };

@@ -64,7 +64,7 @@ pub use diff::{
     Change, Comparer, Difference, IgnoreError, JqError, LiveFieldChange, TakenOverFields,
     is_ignored_when_extraneous, server_side_diff,
 };
-pub use drift::{Drift, StoredObservation, find_drift, stored_observations};
+pub use drift::{Drift, PlanManifests, StoredObservation, find_drift, stored_observations};
 pub use excluded_manifest::ExcludedManifest;
 pub use hook_conditions::{LastRun, runs_when_inputs_change, unchanged_hooks};
 pub use hooks::is_excluded_from_sync;

@@ -133,46 +133,62 @@ impl Route {
     }
 }
 
-/// Path, operation ID and summary.
-pub(crate) type RouteInfo = (&'static str, &'static str, &'static str);
-
-/// Creates a GET route with a JSON response.
-pub(crate) fn get_route<Q, A, F, Fut>(text: RouteInfo, handler: F) -> Route
+/// Creates a GET route with a JSON response. `id` is the ID of the operation in the OpenAPI description.
+pub(crate) fn get_route<Q, A, F, Fut>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    handler: F,
+) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
-    get_route_as(text, ResponseContent::Json(SchemaGenerator::subschema_for::<A>), move |call| {
+    get_route_as(path, id, summary, ResponseContent::Json(SchemaGenerator::subschema_for::<A>), move |call| {
         let answering = handler(call);
         async move { json_response(StatusCode::OK, &answering.await?) }
     })
 }
 
 /// Creates a GET route whose response isn't JSON.
-pub(crate) fn get_route_as<Q, F, Fut>(text: RouteInfo, content: ResponseContent, handler: F) -> Route
+pub(crate) fn get_route_as<Q, F, Fut>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    content: ResponseContent,
+    handler: F,
+) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = HandlerResult> + Send + 'static,
 {
-    build_get_route(text, content, QueryParser::new(), handler)
+    build_get_route(path, id, summary, content, QueryParser::new(), handler)
 }
 
 /// Creates a GET route that redirects browsers. `question` parses the query.
-pub(crate) fn redirect_route<Q, F, Fut>(words: RouteInfo, question: QueryParser<Q>, handler: F) -> Route
+pub(crate) fn redirect_route<Q, F, Fut>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    question: QueryParser<Q>,
+    handler: F,
+) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = HandlerResult> + Send + 'static,
 {
-    let route = build_get_route(words, ResponseContent::Text("text/html"), question, handler);
+    let route = build_get_route(path, id, summary, ResponseContent::Text("text/html"), question, handler);
     Route { status: StatusCode::SEE_OTHER, access: Access::Public, ..route }
 }
 
 fn build_get_route<Q, F, Fut>(
-    (path, id, summary): RouteInfo,
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
     content: ResponseContent,
     question: QueryParser<Q>,
     handler: F,
@@ -205,7 +221,12 @@ where
 }
 
 /// Creates a DELETE route for operators.
-pub(crate) fn delete_route<Q, A, F, Fut>(text: RouteInfo, handler: F) -> Route
+pub(crate) fn delete_route<Q, A, F, Fut>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    handler: F,
+) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
@@ -213,15 +234,26 @@ where
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
     let status = StatusCode::ACCEPTED;
-    let route = get_route_as(text, ResponseContent::Json(SchemaGenerator::subschema_for::<A>), move |call| {
-        let answering = handler(call);
-        async move { json_response(status, &answering.await?) }
-    });
+    let route = get_route_as(
+        path,
+        id,
+        summary,
+        ResponseContent::Json(SchemaGenerator::subschema_for::<A>),
+        move |call| {
+            let answering = handler(call);
+            async move { json_response(status, &answering.await?) }
+        },
+    );
     Route { method: Method::DELETE, access: Access::RequiresRole(Role::Operator), status, ..route }
 }
 
 /// Creates a POST route for operators.
-pub(crate) fn post_route<B, A, F, Fut>(text: RouteInfo, handler: F) -> Route
+pub(crate) fn post_route<B, A, F, Fut>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    handler: F,
+) -> Route
 where
     B: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
@@ -229,7 +261,7 @@ where
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
     let content = ResponseContent::Json(SchemaGenerator::subschema_for::<A>);
-    post_route_as(text, Role::Operator, StatusCode::ACCEPTED, content, move |call| {
+    post_route_as(path, id, summary, Role::Operator, StatusCode::ACCEPTED, content, move |call| {
         let answering = handler(call);
         async move { json_response(StatusCode::ACCEPTED, &answering.await?) }
     })
@@ -237,7 +269,9 @@ where
 
 /// Creates a POST route whose handler builds the complete response.
 pub(crate) fn post_route_as<B, F, Fut>(
-    (path, id, summary): RouteInfo,
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
     role: Role,
     status: StatusCode,
     content: ResponseContent,
@@ -272,7 +306,12 @@ where
 }
 
 /// Creates a POST route for signed events. `B` is the body of the generic format.
-pub(crate) fn webhook_route<B, A, F, Fut>((path, id, summary): RouteInfo, handler: F) -> Route
+pub(crate) fn webhook_route<B, A, F, Fut>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    handler: F,
+) -> Route
 where
     B: JsonSchema,
     A: Serialize + JsonSchema + 'static,

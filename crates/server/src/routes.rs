@@ -22,10 +22,12 @@ use crate::webhooks::{self, GenericPush};
 
 pub(crate) fn routes() -> Vec<Route> {
     let of_the_process = vec![
-        get_route(("/healthz", "alive", "Check the liveness of the process"), check_liveness).probe(),
-        get_route(("/readyz", "ready", "Check the readiness of the process"), check_readiness).probe(),
+        get_route("/healthz", "alive", "Check the liveness of the process", check_liveness).probe(),
+        get_route("/readyz", "ready", "Check the readiness of the process", check_readiness).probe(),
         get_route_as(
-            ("/openapi.json", "describe", "Get the OpenAPI description of the API"),
+            "/openapi.json",
+            "describe",
+            "Get the OpenAPI description of the API",
             ResponseContent::Text("application/json"),
             |_: Call<NoParameters>| async {
                 Ok(text_response(StatusCode::OK, "application/json", openapi_description().to_string()))
@@ -34,14 +36,18 @@ pub(crate) fn routes() -> Vec<Route> {
         .public(),
     ];
     let metrics = get_route_as(
-        ("/metrics", "metrics", "Get the metrics in the Prometheus format"),
+        "/metrics",
+        "metrics",
+        "Get the metrics in the Prometheus format",
         ResponseContent::Text(MEDIA_TYPE),
         |call: Call<NoParameters>| async move {
             Ok(text_response(StatusCode::OK, MEDIA_TYPE, call.state.render_metrics()))
         },
     );
     let webhook = webhook_route::<GenericPush, _, _, _>(
-        (webhooks::WEBHOOK_PATH, "tellPush", "Receive a webhook event and compare the affected applications"),
+        webhooks::WEBHOOK_PATH,
+        "tellPush",
+        "Receive a webhook event and compare the affected applications",
         webhooks::deliver_event,
     );
     let of_the_service = [

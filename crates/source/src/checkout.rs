@@ -46,7 +46,8 @@ impl CommitReader<'_> {
     pub fn copy(&self, folder: ObjectId, path: &str, workshop: &WorkingFolder) -> Result<(), SourceError> {
         self.copy_to(
             folder,
-            (path, path),
+            path,
+            path,
             &CopyTarget::unchanged(workshop),
             &mut Budget::from_limits(self.limits),
         )
@@ -56,7 +57,8 @@ impl CommitReader<'_> {
     pub fn copy_to(
         &self,
         folder: ObjectId,
-        (at, to): (&str, &str),
+        at: &str,
+        to: &str,
         copying: &CopyTarget<'_>,
         left: &mut Budget,
     ) -> Result<(), SourceError> {
@@ -70,7 +72,7 @@ impl CommitReader<'_> {
                 // A link to a parent folder would otherwise recurse forever.
                 let fewer = left.links.checked_sub(1);
                 left.links = fewer.ok_or_else(|| limit(self.limits.links, "nested links to folders"))?;
-                self.copy_to(found.id, (&leads_to, &target), copying, left)?;
+                self.copy_to(found.id, &leads_to, &target, copying, left)?;
                 left.links = left.links.saturating_add(1);
                 continue;
             }

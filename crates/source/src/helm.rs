@@ -54,8 +54,10 @@ impl HelmPlan {
     /// Creates the plan for rendering a chart. `folder` is the chart's folder within `files`.
     pub fn new(
         source: &ApplicationSource,
-        (folder, files): (&str, &dyn FileAccess),
-        (making, variables): (&RenderInputs, &Variables),
+        folder: &str,
+        files: &dyn FileAccess,
+        making: &RenderInputs,
+        variables: &Variables,
     ) -> Result<Self, SourceError> {
         let chart = if source.chart.is_empty() { source.path.clone() } else { source.chart.clone() };
         let tool = making.tools.helm(&chart)?;
@@ -99,7 +101,7 @@ impl HelmPlan {
         let own = private_values::PrivateValues::new(&helm, variables);
         let (release, passes_credentials) = (release.clone(), helm.pass_credentials);
         let has_schema = !helm.skip_schema_validation;
-        let dependencies = Dependencies::find_missing((folder, search.source_files), &chart)?;
+        let dependencies = Dependencies::find_missing(folder, search.source_files, &chart)?;
         Ok(Self {
             tool,
             chart,

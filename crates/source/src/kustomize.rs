@@ -92,7 +92,8 @@ impl KustomizePlan {
         source: &ApplicationSource,
         path: &str,
         reader: &CommitReader<'_>,
-        (making, variables): (&RenderInputs, &Variables),
+        making: &RenderInputs,
+        variables: &Variables,
     ) -> Result<(Self, Vec<RemoteEntry>), SourceError> {
         let tool = making.tools.kustomize(path)?;
         let Some(mut found) = find_kustomization(reader, path)? else {
@@ -100,7 +101,7 @@ impl KustomizePlan {
         };
         let said = source.kustomize.clone().unwrap_or_default();
         let before = found.value.clone();
-        source_edits::apply_edits(&mut found, &said, (path, reader), variables)?;
+        source_edits::apply_edits(&mut found, &said, path, reader, variables)?;
         let mut needs = KustomizationRequirements::default();
         if found.value != before {
             needs.edits.insert(found.file.clone(), KustomizationEdit::with_value(found.value.clone()));
@@ -145,7 +146,7 @@ impl KustomizePlan {
         };
         let copying = CopyTarget { workshop, root: SOURCE_FOLDER, replacements: &changed };
         self.folders.iter().try_for_each(|(path, tree)| {
-            reader.copy_to(*tree, (path, path), &copying, &mut Budget::from_limits(reader.limits))
+            reader.copy_to(*tree, path, path, &copying, &mut Budget::from_limits(reader.limits))
         })
     }
 
@@ -159,7 +160,7 @@ impl KustomizePlan {
                 let mut left = Budget::from_limits(&making.limits);
                 tree.folders
                     .iter()
-                    .try_for_each(|(path, id)| reader.copy_to(*id, (path, path), &copying, &mut left))
+                    .try_for_each(|(path, id)| reader.copy_to(*id, path, path, &copying, &mut left))
             })?;
         }
         Ok(())

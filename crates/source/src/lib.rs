@@ -77,7 +77,7 @@ pub use render_target::{Capabilities, CapabilitiesQuery, ClusterCapabilities, Re
 pub use repositories::{OpenSource, RemoteAccess, Repositories};
 pub use repository::{File, Repository};
 pub use request_events::{Listener, RequestEvent, RequestKind};
-pub use signing::RequiredKeys;
+pub use signing::{RequiredKeys, SignatureCheck};
 pub use tidegate_web::Clock;
 pub use tools::{ToolLimits, Tools};
 pub use tree::Limits;

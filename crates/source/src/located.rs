@@ -61,10 +61,8 @@ impl Repository {
         making: &RenderInputs,
     ) -> Result<LocatedManifests, SourceError> {
         source_type::explicit_type(source)?;
-        let with_lfs = (commit, self.enables_lfs());
-        let started = self.with_reader_and_lfs(with_lfs, &making.limits, |reader| {
-            locate_manifests(reader, source, making)
-        })?;
+        let started =
+            self.with_reader(commit, &making.limits, |reader| locate_manifests(reader, source, making))?;
         // Dependencies may be in the same repository. Fetching them modifies its mirror, which must not be in
         // use here.
         started.complete(making)
@@ -72,16 +70,17 @@ impl Repository {
 
     /// Reads the manifests, rendering them if necessary.
     pub fn read(&self, located: &LocatedManifests, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
-        let LocatedManifests { commit, folder, path, has_lfs: lfs, content: how, .. } = located;
+        let LocatedManifests { commit, folder, path, has_lfs, content: how, .. } = located;
         // The key covers the Git LFS setting, so read with the setting it was computed with.
-        let commit = (commit.as_str(), *lfs);
         let reading = |using: &dyn Fn(&CommitReader<'_>) -> Result<(), SourceError>| {
-            self.with_reader_and_lfs(commit, &making.limits, using)
+            self.with_reader_and_lfs(commit, *has_lfs, &making.limits, using)
         };
         match how {
-            LocatedContent::Directory(wanted) => self.with_reader_and_lfs(commit, &making.limits, |reader| {
-                plain_manifests::read_selected(reader, *folder, path, wanted)
-            }),
+            LocatedContent::Directory(wanted) => {
+                self.with_reader_and_lfs(commit, *has_lfs, &making.limits, |reader| {
+                    plain_manifests::read_selected(reader, *folder, path, wanted)
+                })
+            }
             LocatedContent::Helm(plan) => {
                 let workshop = WorkingFolder::create(&making.tools)?;
                 reading(&|reader| {
@@ -144,7 +143,7 @@ fn locate_manifests(
 ) -> Result<PendingLocate, SourceError> {
     let (path, folder) = reader.folder(&source.path)?;
     let names = reader.names(folder)?;
-    let source = &source_overrides::apply_overrides(source, reader, (&path, &names), &making.purpose.name)?;
+    let source = &source_overrides::apply_overrides(source, reader, &path, &names, &making.purpose.name)?;
     let kind = source_type::detect_type(source, &names)?;
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != SourceType::Directory || directory.recurse;
@@ -158,8 +157,7 @@ fn locate_manifests(
     }
     let lfs = reader.lfs.is_some();
     hasher.update([u8::from(lfs)]);
-    let asked = (source.repo_url.as_str(), path.as_str(), source.target_revision.as_str());
-    let variables = Variables::new(&making.purpose, asked, reader.commit);
+    let variables = Variables::new(&making.purpose, source, &path, reader.commit);
     let mut entries = Vec::new();
     let how = match kind {
         SourceType::Directory => {
@@ -170,14 +168,10 @@ fn locate_manifests(
             if reader.lookup(&join_paths(&path, source_type::CHART_FILE))?.is_none() {
                 return Err(SourceError::NoChart { path });
             }
-            LocatedContent::Helm(Box::new(helm::HelmPlan::new(
-                source,
-                (&path, reader),
-                (making, &variables),
-            )?))
+            LocatedContent::Helm(Box::new(helm::HelmPlan::new(source, &path, reader, making, &variables)?))
         }
         SourceType::Kustomize => {
-            let (plan, named) = kustomize::KustomizePlan::new(source, &path, reader, (making, &variables))?;
+            let (plan, named) = kustomize::KustomizePlan::new(source, &path, reader, making, &variables)?;
             entries = named;
             LocatedContent::Kustomize(Box::new(plan))
         }

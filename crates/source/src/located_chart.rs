@@ -43,10 +43,9 @@ impl ChartRepository {
         let tried = format!("cannot use chart {chart} {version}");
         let archive =
             Arc::new(unpacked.map_err(|problem| SourceError::remote(self.address(), &tried, problem))?);
-        let asked = (source.repo_url.as_str(), "", source.target_revision.as_str());
-        let variables = Variables::new(&making.purpose, asked, version);
+        let variables = Variables::new(&making.purpose, source, "", version);
         let named = ApplicationSource { chart: chart.clone(), ..source.clone() };
-        let mut plan = HelmPlan::new(&named, ("", archive.as_ref()), (making, &variables))?;
+        let mut plan = HelmPlan::new(&named, "", archive.as_ref(), making, &variables)?;
         plan.fetch(making)?;
         let mut hasher = Sha256::new();
         hasher.update(Sha256::digest(&packed));

@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSource;
 
 use crate::charts::ChartRepository;
 use crate::repository::Repository;
-use crate::signing::{Keyring, RequiredKeys};
+use crate::signing::{Keyring, SignatureCheck};
 use crate::{Address, SourceError, version_constraints};
 
 /// Origin of a source's manifests.
@@ -75,17 +74,15 @@ impl Origin {
         }
     }
 
-    /// Fails unless the commit has a signature that the project accepts. `revision` holds the commit and the
-    /// revisions resolved to it.
+    /// Fails unless the commit has a signature that the project accepts.
     pub(crate) fn check_signed(
         &self,
-        revision: (&str, &[&str]),
+        check: SignatureCheck<'_>,
         keyring: &Keyring,
-        wanted: (&RequiredKeys, Timestamp),
     ) -> Result<(), SourceError> {
         match self {
-            Self::Git(repository) => repository.check_signed(revision, keyring, wanted),
-            Self::Charts(_) => Err(SourceError::UnsignedChart { project: wanted.0.project().to_owned() }),
+            Self::Git(repository) => repository.check_signed(check, keyring),
+            Self::Charts(_) => Err(SourceError::UnsignedChart { project: check.keys.project().to_owned() }),
         }
     }
 }

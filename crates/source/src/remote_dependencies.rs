@@ -23,7 +23,7 @@ use tidegate_web::{BlockedAddresses, is_local_host};
 
 use crate::address::{AddressKind, RemoteLocation};
 use crate::repository::Repository;
-use crate::{Address, Repositories, RequiredKeys, SourceError};
+use crate::{Address, Repositories, RequiredKeys, SignatureCheck, SourceError};
 pub use allowed_sources::{AllowedSources, InvalidPrefix, Prefix};
 pub(crate) use web_file::WebFile;
 
@@ -75,8 +75,10 @@ impl DependencyFetcher {
     /// Creates a fetcher. `allowed` lists what `serve` allows, and `permits` checks what the project permits.
     /// If `signed` is set, fetched commits must have a valid signature.
     pub fn new(
-        (repositories, allowed): (Arc<Repositories>, Arc<AllowedSources>),
-        (project, permits): (String, RepositoryPermission),
+        repositories: Arc<Repositories>,
+        allowed: Arc<AllowedSources>,
+        project: String,
+        permits: RepositoryPermission,
         signed: Option<(RequiredKeys, Timestamp)>,
     ) -> Self {
         Self {
@@ -107,11 +109,7 @@ impl DependencyFetcher {
 
     /// Fails unless the dependency is allowed and permitted. Returns true if redirects to loopback addresses
     /// must be blocked.
-    fn check_allowed(
-        &self,
-        (address, url): (&Address, &str),
-        prefixes: &[Prefix],
-    ) -> Result<bool, FetchRefusal> {
+    fn check_allowed(&self, address: &Address, url: &str, prefixes: &[Prefix]) -> Result<bool, FetchRefusal> {
         let Some(site) = address.site() else { return Err(FetchRefusal::NotAllowed) };
         let Some(names_this_machine) = allowed_sources::find_allowed(prefixes, address) else {
             return Err(FetchRefusal::NotAllowed);
@@ -148,7 +146,7 @@ impl DependencyFetcher {
         revision: &str,
     ) -> Result<(Arc<Repository>, String), FetchRefusal> {
         let address = self.address_for_project(Address::parse(url, Path::new("/"))?);
-        let is_barred = self.check_allowed((&address, url), &self.allowed.bases)?;
+        let is_barred = self.check_allowed(&address, url, &self.allowed.bases)?;
         let repository = self.repositories.open_fetched(&address, url, is_barred)?;
         self.record_use(
             &address,
@@ -162,7 +160,8 @@ impl DependencyFetcher {
         if let Some((wanted, now)) = &self.required_signatures {
             // The name may be an annotated tag. Version constraints aren't supported here.
             let tag = format!("{}{revision}", crate::refs::TAGS);
-            self.repositories.check_signed_in(&repository, (&commit, &[&tag]), (wanted, *now))?;
+            let check = SignatureCheck { commit: &commit, names: &[&tag], keys: wanted, now: *now };
+            self.repositories.check_signed_in(&repository, check)?;
         }
         Ok((repository, commit))
     }
@@ -170,7 +169,7 @@ impl DependencyFetcher {
     /// Returns the content of a file on a server.
     pub(crate) fn fetch_file(&self, url: &str) -> Result<Arc<Vec<u8>>, FetchRefusal> {
         let address = Address::parse_file(url)?;
-        let is_barred = self.check_allowed((&address, url), &self.allowed.bases)?;
+        let is_barred = self.check_allowed(&address, url, &self.allowed.bases)?;
         self.reject_unsigned("a remote file")?;
         let file = self.repositories.open_file(&address, is_barred)?;
         let source = ApplicationSource { repo_url: url.to_owned(), ..ApplicationSource::default() };
@@ -182,7 +181,7 @@ impl DependencyFetcher {
     pub(crate) fn fetch_chart(&self, source: &ApplicationSource) -> Result<(String, Vec<u8>), FetchRefusal> {
         let url = source.repo_url.as_str();
         let address = self.address_for_project(Address::parse_chart(url, &source.chart)?);
-        let is_barred = self.check_allowed((&address, url), &self.allowed.charts)?;
+        let is_barred = self.check_allowed(&address, url, &self.allowed.charts)?;
         self.reject_unsigned("a chart")?;
         let charts = self.repositories.open_charts(&address, Some(is_barred))?;
         self.record_use(&address, source.clone());

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidegate_model::argo::ApplicationSource;
+
 /// Target Application and cluster of rendered manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderTarget {
@@ -78,7 +80,7 @@ const SHORT_COMMIT_LENGTH: usize = 7;
 const LONGER_COMMIT_LENGTH: usize = 8;
 
 impl Variables {
-    pub fn new(purpose: &RenderTarget, (url, path, target): (&str, &str, &str), revision: &str) -> Self {
+    pub fn new(purpose: &RenderTarget, source: &ApplicationSource, path: &str, revision: &str) -> Self {
         let short = |digits: usize| revision.chars().take(digits).collect::<String>();
         Self(vec![
             ("ARGOCD_APP_NAME", purpose.instance.clone()),
@@ -87,9 +89,9 @@ impl Variables {
             ("ARGOCD_APP_REVISION", revision.to_owned()),
             ("ARGOCD_APP_REVISION_SHORT", short(SHORT_COMMIT_LENGTH)),
             ("ARGOCD_APP_REVISION_SHORT_8", short(LONGER_COMMIT_LENGTH)),
-            ("ARGOCD_APP_SOURCE_REPO_URL", url.to_owned()),
+            ("ARGOCD_APP_SOURCE_REPO_URL", source.repo_url.clone()),
             ("ARGOCD_APP_SOURCE_PATH", path.to_owned()),
-            ("ARGOCD_APP_SOURCE_TARGET_REVISION", target.to_owned()),
+            ("ARGOCD_APP_SOURCE_TARGET_REVISION", source.target_revision.clone()),
         ])
     }
 
@@ -153,8 +155,12 @@ mod tests {
             project: "default".into(),
             namespace: "shop".into(),
         };
-        let variables =
-            Variables::new(&purpose, ("https://example.com/a", "app", "main"), "0123456789abcdef");
+        let source = ApplicationSource {
+            repo_url: "https://example.com/a".into(),
+            target_revision: "main".into(),
+            ..ApplicationSource::default()
+        };
+        let variables = Variables::new(&purpose, &source, "app", "0123456789abcdef");
         for (text, expected) in [
             ("no variable", "no variable"),
             ("$ARGOCD_APP_NAME", "team_web"),

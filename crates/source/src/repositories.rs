@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_web::Clock;
 
@@ -13,7 +12,7 @@ use crate::origin::{self, Origin};
 use crate::remote::{self, Network};
 use crate::remote_dependencies::WebFile;
 use crate::repository::Repository;
-use crate::signing::{Keyring, RequiredKeys};
+use crate::signing::{Keyring, SignatureCheck};
 use crate::{Address, AddressContext, AzureWorkload, Credentials, Listener, RemoteLimits, SourceError};
 
 /// Settings for remote repositories.
@@ -305,28 +304,25 @@ impl Repositories {
         }
     }
 
-    /// Fails unless a commit has a signature that the project accepts. `names` holds the revisions resolved
-    /// to the commit. An annotated tag among them must be signed instead.
+    /// Fails unless a commit has a signature that the project accepts.
     pub fn check_signed<'h>(
         &self,
-        (source, home): (&ApplicationSource, impl Into<AddressContext<'h>>),
-        commit: &str,
-        names: &[&str],
-        (wanted, now): (&RequiredKeys, Timestamp),
+        source: &ApplicationSource,
+        home: impl Into<AddressContext<'h>>,
+        check: SignatureCheck<'_>,
     ) -> Result<(), SourceError> {
         let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
-        self.origin(source, home)?.check_signed((commit, names), &keyring, (wanted, now))
+        self.origin(source, home)?.check_signed(check, &keyring)
     }
 
     /// Fails unless a commit in an open repository has an accepted signature.
     pub(crate) fn check_signed_in(
         &self,
         repository: &Repository,
-        revision: (&str, &[&str]),
-        wanted: (&RequiredKeys, Timestamp),
+        check: SignatureCheck<'_>,
     ) -> Result<(), SourceError> {
         let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
-        repository.check_signed(revision, &keyring, wanted)
+        repository.check_signed(check, &keyring)
     }
 
     /// Sets the credentials and public keys. Returns true if the keys have changed.

@@ -244,7 +244,7 @@ impl Repository {
         match (&self.store, tag) {
             (Store::Remote(remote), Some(tag)) => {
                 let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.commit_not_found(commit))?;
-                remote.with_tag((id, tag.id), using)
+                remote.with_tag(id, tag.id, using)
             }
             _ => self.with_commit(commit, using),
         }
@@ -261,26 +261,27 @@ impl Repository {
         limits: &Limits,
         using: impl Fn(&CommitReader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
-        self.with_reader_and_lfs((commit, self.enables_lfs()), limits, using)
+        self.with_reader_and_lfs(commit, self.enables_lfs(), limits, using)
     }
 
     /// Calls a function with a commit. If Git LFS objects turn out to be missing, fetches them, discards the
     /// result and calls the function again.
     pub(crate) fn with_reader_and_lfs<T>(
         &self,
-        (commit, enables_lfs): (&str, bool),
+        commit: &str,
+        enables_lfs: bool,
         limits: &Limits,
         using: impl Fn(&CommitReader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
         let Store::Remote(remote) = &self.store else {
-            return self.read_with_lfs((commit, None), limits, using);
+            return self.read_with_lfs(commit, None, limits, using);
         };
         if !enables_lfs {
-            return self.read_with_lfs((commit, None), limits, using);
+            return self.read_with_lfs(commit, None, limits, using);
         }
         let lookup = remote.lookup();
         for _ in 0..ROUNDS_MAX {
-            let done = self.read_with_lfs((commit, Some(&lookup)), limits, |reader| {
+            let done = self.read_with_lfs(commit, Some(&lookup), limits, |reader| {
                 lookup.start_reading();
                 using(reader)
             });
@@ -288,7 +289,7 @@ impl Repository {
             if lookup.is_complete() || matches!(done, Err(SourceError::Lfs(_) | SourceError::Limit { .. })) {
                 return done;
             }
-            let config = self.read_with_lfs((commit, None), limits, |reader| reader.read_file(CONFIG))?;
+            let config = self.read_with_lfs(commit, None, limits, |reader| reader.read_file(CONFIG))?;
             remote.fetch_lfs(config.as_deref(), &lookup)?;
         }
         Err(lookup.too_many_rounds(ROUNDS_MAX))
@@ -301,7 +302,8 @@ impl Repository {
 
     fn read_with_lfs<T>(
         &self,
-        (commit, lfs): (&str, Option<&Lookup<'_>>),
+        commit: &str,
+        lfs: Option<&Lookup<'_>>,
         limits: &Limits,
         using: impl Fn(&CommitReader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {

@@ -52,7 +52,8 @@ impl Listener {
     /// Runs a request and reports its event.
     pub(crate) fn run_and_report<T, E>(
         &self,
-        (address, kind): (&Address, RequestKind),
+        address: &Address,
+        kind: RequestKind,
         ask: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         let begin = Instant::now();

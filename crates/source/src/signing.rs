@@ -17,3 +17,4 @@ mod signed_object;
 
 pub(crate) use keyring::Keyring;
 pub use required_keys::RequiredKeys;
+pub use signed_object::SignatureCheck;

@@ -23,7 +23,8 @@ pub(crate) fn is_overrides_file(path: &str) -> bool {
 pub(crate) fn apply_overrides(
     source: &ApplicationSource,
     reader: &CommitReader<'_>,
-    (folder, names): (&str, &[String]),
+    folder: &str,
+    names: &[String],
     application: &str,
 ) -> Result<ApplicationSource, SourceError> {
     let mut merged = source.clone();

@@ -264,7 +264,8 @@ impl RunWithEvents {
     /// reflects compacted events. `end_of` returns a stopped operation's outcome, if available.
     pub fn from_rollout(
         line: RunSummary,
-        (first, events): (u64, &[progressive::Event]),
+        first: u64,
+        events: &[progressive::Event],
         state: &progressive::State,
         now: Timestamp,
         end_of: impl Fn(OperationId) -> Option<(OperationPhase, String)>,
@@ -295,7 +296,8 @@ impl RunWithEvents {
     /// Builds a deletion from its events, like [`Self::from_rollout`].
     pub fn from_deletion(
         line: RunSummary,
-        (first, events): (u64, &[teardown::Event]),
+        first: u64,
+        events: &[teardown::Event],
         state: &teardown::State,
         now: Timestamp,
     ) -> Self {

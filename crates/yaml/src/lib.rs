@@ -1,7 +1,7 @@
 //! YAML and JSON, parsed like kubectl and Argo CD do. The parser is a port of libyaml, which is less strict
 //! than YAML 1.2: a quoted scalar, for example, can continue at any column. Plain scalars are resolved
-//! according to YAML 1.1. `serde_yaml` isn't suitable, because it resolves them according to YAML 1.2 and
-//! doesn't report lines.
+//! according to YAML 1.1. saphyr and `serde_yaml` resolve them according to YAML 1.2, so `on` stays a string
+//! (<https://github.com/saphyr-rs/saphyr/issues/21>), and `serde_yaml` doesn't report lines.
 //!
 //! ```text
 //! text ─ Cursor ─▶ characters ─ Scanner ─▶ tokens ─ Composer ─▶ nodes with lines

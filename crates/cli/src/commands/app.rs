@@ -47,7 +47,7 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
         AppCommand::Approve(args) => plans::approve(&args, printer).await,
         AppCommand::Refresh { name, hard, transport } => refresh(name, hard, &transport, printer).await,
         AppCommand::Diff { name, revisions, plan, output, transport } => {
-            match show_differences(&transport, name, (&revisions, plan), printer).await {
+            match show_differences(&transport, name, &revisions, plan, printer).await {
                 Ok((objects, findings)) => diff::print_differences(&objects, &findings, output, printer),
                 // An error must not use the exit code for differences.
                 Err(error) => {
@@ -73,7 +73,8 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
 /// names and filter.
 async fn select_names(
     transport: &Transport,
-    (names, which): (&[String], &ApplicationFilterArgs),
+    names: &[String],
+    which: &ApplicationFilterArgs,
     printer: &Printer,
 ) -> Result<Vec<String>, CliError> {
     if which.is_empty() {
@@ -180,7 +181,8 @@ async fn history(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
 async fn show_differences(
     transport: &TransportArgs,
     name: String,
-    (revisions, plan): (&RevisionArgs, Option<String>),
+    revisions: &RevisionArgs,
+    plan: Option<String>,
     printer: &Printer,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CliError> {
     let client = Transport::service_client(transport, "a diff")?;
@@ -208,7 +210,7 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<CommandOu
     let known = transport.get(&args.name, printer).await?;
     transport.send(request).await?;
     let awaited = [AwaitedOperation::new(&args.name, &known)];
-    wait_until_finished(&transport, &awaited, (&args.end, args.output), printer).await
+    wait_until_finished(&transport, &awaited, &args.end, args.output, printer).await
 }
 
 /// Requests a comparison. If the request is an annotation on a resource, waits until the controller removes
@@ -230,7 +232,7 @@ async fn refresh(
         doubt.check(is_met);
         is_met
     };
-    match poll_until(&transport, (&[name], Some(REFRESH_TIMEOUT)), printer, is_met).await? {
+    match poll_until(&transport, &[name], Some(REFRESH_TIMEOUT), printer, is_met).await? {
         GoalResult::Met(_) => Ok(CommandOutcome::Done),
         GoalResult::Unmet(left) => {
             show_list(&left, Format::Text, printer)?;

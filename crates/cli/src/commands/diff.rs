@@ -40,7 +40,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, C
     let targets = Targets { targets: manifests.targets, ..Targets::default() };
     let now = SystemClock.now();
     let comparing =
-        effects::diff(cluster.as_ref(), (ComparisonPurpose::Sync, &request), targets, now, known.as_ref());
+        effects::diff(cluster.as_ref(), ComparisonPurpose::Sync, &request, targets, now, known.as_ref());
     let Differences { objects, findings, .. } =
         outage::with_delay_notices(cluster.as_ref(), printer, comparing)
             .await

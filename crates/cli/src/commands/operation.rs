@@ -44,7 +44,7 @@ pub async fn run_and_report(
     store_health_rules(&session, state_dir, &request.application, &health, if_open, printer).await?;
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
-    let waited = match start_operation(&session, request, targets, (if_open, waiting.timeout), &mut signals)
+    let waited = match start_operation(&session, request, targets, if_open, waiting.timeout, &mut signals)
         .await
     {
         Ok(operation) => {
@@ -67,7 +67,8 @@ async fn start_operation(
     session: &Session,
     request: SyncRequest,
     targets: Targets,
-    (if_open, timeout): (ClaimConflictPolicy, Option<Duration>),
+    if_open: ClaimConflictPolicy,
+    timeout: Option<Duration>,
     signals: &mut Signals,
 ) -> Result<OperationId, CliError> {
     let waits = if_open != ClaimConflictPolicy::Refuse;

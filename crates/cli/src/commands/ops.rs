@@ -137,7 +137,7 @@ async fn show(one: &SingleOperationArgs, printer: &Printer) -> Result<CommandOut
     match operation_access::query_operation(&state_dir, printer, &one.id, question).await? {
         Reply::Operation(inspected) => {
             let logs = load_hook_logs(&inspected.operation, &state_dir, printer).await;
-            show_operation((&inspected, logs), one.output, &state_dir, printer)?;
+            show_operation(&inspected, logs, one.output, &state_dir, printer)?;
             Ok(CommandOutcome::Done)
         }
         other => Err(operation_access::unexpected_reply_error(&other).into()),
@@ -164,11 +164,13 @@ async fn load_hook_logs(
 }
 
 fn show_operation(
-    (OperationDetails { operation, explanation, summary }, logs): (&OperationDetails, Vec<AttemptLog>),
+    details: &OperationDetails,
+    logs: Vec<AttemptLog>,
     output: Format,
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<(), CliError> {
+    let OperationDetails { operation, explanation, summary } = details;
     match output {
         Format::Text => printer.print(&operation::show(operation, &logs, printer.width()))?,
         format => {

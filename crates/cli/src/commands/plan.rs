@@ -44,11 +44,13 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<CommandOutcome, C
             None => preview_plan(&request, given, &chosen, &state_dir, printer).await?,
             Some(file) => {
                 let definitions = given.definitions.clone();
-                let work = (request.clone(), given);
                 let planned = stored_plan::save(
-                    work,
-                    (&chosen, &state_dir),
-                    (file, &args.cluster.command_options()),
+                    request.clone(),
+                    given,
+                    &chosen,
+                    &state_dir,
+                    file,
+                    &args.cluster.command_options(),
                     printer,
                 )
                 .await?;

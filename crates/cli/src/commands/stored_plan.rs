@@ -31,9 +31,12 @@ const BYTES_MAX: u64 = 1 << 30;
 /// Plans for a cluster, and stores the plan in the file and in the state directory. Only shows a plan with
 /// errors. `flags` select the cluster in the suggested command.
 pub async fn save(
-    (request, targets): (SyncRequest, Targets),
-    (chosen, state_dir): (&SelectedCluster, &StateDir),
-    (file, flags): (&Path, &str),
+    request: SyncRequest,
+    targets: Targets,
+    chosen: &SelectedCluster,
+    state_dir: &StateDir,
+    file: &Path,
+    flags: &str,
     printer: &Printer,
 ) -> Result<PlanResult, CliError> {
     let (stored_plan, planned) = {

@@ -11,7 +11,7 @@ use tidegate_state::operations;
 use tidegate_state::summaries::PlanSummary;
 use tidegate_views::protocol::{Reply, Request};
 
-use super::Queries;
+use super::{Queries, RecordedEvents};
 
 impl Queries {
     /// Returns the reply to another process's request.
@@ -35,8 +35,9 @@ impl Queries {
                 self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
             }
             Request::Facts { operation } => {
-                let (events, first, damage) = self.recorded_events(operation).await?;
-                Ok(Reply::Facts { facts: events, first, damage })
+                let found = self.recorded_events(operation).await?;
+                let RecordedEvents { events: facts, first_sequence: first, damage } = found;
+                Ok(Reply::Facts { facts, first, damage })
             }
             Request::Events { operation, after, wait } => {
                 self.events(operation, after, wait).await.map(Reply::Events)

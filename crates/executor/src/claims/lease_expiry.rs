@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::record::Lease;
+use super::record::{Lease, Renewal};
 use super::times::OBSERVATION_GAP_MAX;
 
 /// Observations of one Lease, with times on this process's monotonic clock.
@@ -13,7 +13,7 @@ pub(super) struct LeaseExpiry {
 
 #[derive(Debug)]
 struct SeenRenewal {
-    renewal: (String, String, u64),
+    renewal: Renewal,
     /// Time of the first observation of the current renewal.
     since: Duration,
     /// Time of the last observation of the Lease.
@@ -50,7 +50,9 @@ impl LeaseExpiry {
                 let is_gap = at.saturating_sub(seen.last) > OBSERVATION_GAP_MAX;
                 SeenRenewal { since: if is_gap { at } else { seen.since }, last: at, ..seen }
             }
-            Some(seen) if seen.renewal.0 == renewal.0 && seen.renewal.2 == renewal.2 => fresh(true),
+            Some(seen) if seen.renewal.holder == renewal.holder && seen.renewal.epoch == renewal.epoch => {
+                fresh(true)
+            }
             _ => fresh(false),
         };
         let verdict = if at.saturating_sub(seen.since) >= lasts {

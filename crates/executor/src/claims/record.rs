@@ -33,6 +33,14 @@ pub(crate) struct Claimant {
 #[derive(Clone, Debug)]
 pub(super) struct Lease(pub Object);
 
+/// Fields of a Lease that change with each renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Renewal {
+    pub holder: String,
+    pub time: String,
+    pub epoch: u64,
+}
+
 /// Owner of a Lease, according to its holder and annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
@@ -71,8 +79,12 @@ impl Lease {
     }
 
     /// Returns the fields that change with each renewal.
-    pub fn renewal(&self) -> (String, String, u64) {
-        (self.holder_id().to_owned(), self.0.text("/spec/renewTime").to_owned(), self.epoch())
+    pub fn renewal(&self) -> Renewal {
+        Renewal {
+            holder: self.holder_id().to_owned(),
+            time: self.0.text("/spec/renewTime").to_owned(),
+            epoch: self.epoch(),
+        }
     }
 
     /// Returns the time until the Lease expires without a renewal. Other programs may use their own

@@ -65,10 +65,12 @@ pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
 /// manifest that can be evaluated now. `live` holds the objects that the plan is based on.
 pub(super) async fn compare(
     cluster: &dyn Cluster,
-    (operation, request): (OperationId, &SyncRequest),
+    operation: OperationId,
+    request: &SyncRequest,
     planned: &PlanResult,
     live: &[LiveObject],
-    (question, ask): (ComparisonPurpose, impl Fn(&Task, Option<bool>) -> bool),
+    question: ComparisonPurpose,
+    ask: impl Fn(&Task, Option<bool>) -> bool,
 ) -> Vec<ComparisonResult> {
     let by_key = index_by_key(live);
     let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
@@ -97,7 +99,7 @@ pub(super) async fn compare(
             |candidate| {
                 let asking = async move {
                     let subject = candidate.subject(operation, request, health);
-                    let outcome = candidate.compare(cluster, comparer, (question, &subject)).await;
+                    let outcome = candidate.compare(cluster, comparer, question, &subject).await;
                     ComparisonResult { task: candidate.id, outcome }
                 };
                 asking.boxed()
@@ -146,7 +148,8 @@ impl<'q> Candidate<'q> {
         &self,
         cluster: &dyn Cluster,
         comparer: &Comparer,
-        (question, subject): (ComparisonPurpose, &Subject<'_>),
+        question: ComparisonPurpose,
+        subject: &Subject<'_>,
     ) -> Result<PredictedDifference, ClusterError> {
         if question == ComparisonPurpose::Manifests && is_replaced(self.task) {
             return self.compare_replacement(cluster, comparer, subject).await;
@@ -159,7 +162,7 @@ impl<'q> Candidate<'q> {
         let filtered =
             self.task.options.server_side && self.task.action != Action::Replace && !is_client_side;
         let judge =
-            |taken| comparer.predicted_difference(self.manifest, &self.live, &predicted, (filtered, taken));
+            |taken| comparer.predicted_difference(self.manifest, &self.live, &predicted, filtered, taken);
         let managers = &self.task.options.take_over[..];
         if managers.is_empty() || !filtered {
             return Ok(PredictedDifference::Exact(judge(None)));

@@ -70,13 +70,14 @@ pub struct Differences {
 /// to the cluster.
 pub async fn diff(
     cluster: &dyn Cluster,
-    (question, request): (ComparisonPurpose, &SyncRequest),
+    question: ComparisonPurpose,
+    request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
     inventory: Option<&ApplicationInventory>,
 ) -> Result<Differences, CallError> {
     let mask = targets.mask();
-    match compute_differences(cluster, (question, request), targets, started_at, inventory).await {
+    match compute_differences(cluster, question, request, targets, started_at, inventory).await {
         Ok(mut found) => {
             let Differences { objects, findings, .. } = &mut found;
             objects
@@ -96,7 +97,8 @@ pub async fn diff(
 
 async fn compute_differences(
     cluster: &dyn Cluster,
-    (question, request): (ComparisonPurpose, &SyncRequest),
+    question: ComparisonPurpose,
+    request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
     inventory: Option<&ApplicationInventory>,
@@ -108,9 +110,8 @@ async fn compute_differences(
     // With these options, the plan marks objects in sync and finds all extra objects. It is never executed.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
-    let asked = (NO_OPERATION, &request);
     let PlanDraft { mut planned, live, is_complete, .. } =
-        draft_plan(cluster, asked, targets, started_at, inventory).await?;
+        draft_plan(cluster, NO_OPERATION, &request, targets, started_at, inventory).await?;
     if shows_replacements {
         mark_objects_in_sync_for_replacement(&mut planned.plan);
     }
@@ -125,7 +126,7 @@ async fn compute_differences(
             || needs_dry_run(task, option)
     };
     let question = if shows_replacements { ComparisonPurpose::Sync } else { ComparisonPurpose::Manifests };
-    let compared = compare(cluster, asked, &planned, &live, (question, ask)).await;
+    let compared = compare(cluster, NO_OPERATION, &request, &planned, &live, question, ask).await;
     let mut outcomes: BTreeMap<TaskId, Result<PredictedDifference, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
     let by_key = index_by_key(&live);
@@ -134,8 +135,7 @@ async fn compute_differences(
     for (id, task) in planned.plan.tasks_with_ids().filter(|(_, task)| !task.is_hook()) {
         let manifest = task.manifest.and_then(|manifest| planned.manifests.get(manifest.index()));
         let live = by_key.get(&task.key()).map(|live| live.unpack());
-        let pair = (manifest, live.as_deref());
-        let judged = build_difference(&comparer, task, pair, outcomes.remove(&id));
+        let judged = build_difference(&comparer, task, manifest, live.as_deref(), outcomes.remove(&id));
         objects.push(ObjectDifference { live, ..judged });
     }
     Ok(Differences { objects, findings: planned.plan.warnings, is_complete })
@@ -151,7 +151,8 @@ fn mark_objects_in_sync_for_replacement(plan: &mut Plan) {
 fn build_difference(
     comparer: &Comparer,
     task: &Task,
-    (manifest, live): (Option<&Object>, Option<&Object>),
+    manifest: Option<&Object>,
+    live: Option<&Object>,
     outcome: Option<Result<PredictedDifference, ClusterError>>,
 ) -> ObjectDifference {
     let (mut ignored, mut refused) = (false, None);

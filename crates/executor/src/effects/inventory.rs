@@ -147,7 +147,9 @@ pub(super) fn plan_changes(
     planned: &PlanResult,
     request: &SyncRequest,
     inventory: Option<&ApplicationInventory>,
-    (reach, is_searched, live): (SearchScope, bool, &[LiveObject]),
+    reach: SearchScope,
+    is_searched: bool,
+    live: &[LiveObject],
     gone: &Inventory,
 ) -> Vec<InventoryChange> {
     let PlanResult { plan, owned_elsewhere: elsewhere, .. } = planned;

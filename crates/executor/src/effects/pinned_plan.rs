@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Digest, INVALID_PLAN_MESSAGE, LiveObject, OUTDATED_PLAN_MESSAGE, Object, Plan, PlanApproval,
+    Digest, INVALID_PLAN_MESSAGE, LiveObject, OUTDATED_PLAN_MESSAGE, Object, ObjectKey, Plan, PlanApproval,
     StoredPlanRef, SyncRequest, Timestamp,
 };
-use tidegate_planner::{Comparer, Drift, PlanResult, StoredObservation, find_drift};
+use tidegate_planner::{Comparer, Drift, PlanManifests, PlanResult, StoredObservation, find_drift};
 
 use super::comparison::index_by_key;
 
@@ -47,9 +47,10 @@ impl PinnedPlan {
         let Self { hash, plan, manifests, sights, allow_drift, .. } = self;
         let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
         let by_key = index_by_key(live);
-        let pinned_plan = (&plan, manifests.as_slice(), sights.as_slice());
-        let now = (&planned.plan, planned.manifests.as_slice());
-        let drift = find_drift(&comparer, pinned_plan, now, |key| by_key.get(key).map(|live| live.unpack()));
+        let kept = PlanManifests { plan: &plan, manifests: &manifests };
+        let now = PlanManifests { plan: &planned.plan, manifests: &planned.manifests };
+        let live = |key: &ObjectKey| by_key.get(key).map(|live| live.unpack());
+        let drift = find_drift(&comparer, kept, &sights, now, live);
         if !drift.related.is_empty() || (!allow_drift && !drift.is_empty()) {
             return Err(OutdatedPlan { plan: hash, drift });
         }

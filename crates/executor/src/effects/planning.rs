@@ -50,10 +50,9 @@ pub async fn plan(
     known: Option<&ApplicationInventory>,
 ) -> Result<PlanResult, CallError> {
     let mask = targets.mask();
-    let asked = (operation, request);
-    match prepare_with_live(cluster, asked, targets, started_at, known).await {
+    match prepare_with_live(cluster, operation, request, targets, started_at, known).await {
         Ok((PreparedPlan { mut planned, .. }, live)) => {
-            let refusals = predict_rejections(cluster, asked, &planned, &live).await;
+            let refusals = predict_rejections(cluster, operation, request, &planned, &live).await;
             planned.plan.warnings.extend(refusals);
             Ok(mask_plan(planned, &mask))
         }
@@ -92,35 +91,37 @@ pub async fn prepare(
     started_at: Timestamp,
     known: Option<&ApplicationInventory>,
 ) -> Result<PreparedPlan, PlanError> {
-    let asked = (operation, request);
-    prepare_with_live(cluster, asked, targets, started_at, known).await.map(|(prepared, _)| prepared)
+    prepare_with_live(cluster, operation, request, targets, started_at, known)
+        .await
+        .map(|(prepared, _)| prepared)
 }
 
 /// Like [`prepare`], but also returns the live objects that the plan is based on.
 pub(super) async fn prepare_with_live(
     cluster: &dyn Cluster,
-    asked: (OperationId, &SyncRequest),
+    operation: OperationId,
+    request: &SyncRequest,
     mut targets: Targets,
     started_at: Timestamp,
     known: Option<&ApplicationInventory>,
 ) -> Result<(PreparedPlan, Vec<LiveObject>), PlanError> {
-    let request = asked.1;
     let pinned = targets.pinned.take();
     // Use the stored plan's creation time: generated hook names depend on it and must match the stored plan.
     let started_at = pinned.as_ref().map_or(started_at, |pinned| pinned.created_at());
     let PlanDraft { mut planned, live, is_complete, query, namespaces } =
-        draft_plan(cluster, asked, targets, started_at, known).await?;
+        draft_plan(cluster, operation, request, targets, started_at, known).await?;
     let gone = inventory::find_gone_places(cluster, &query, &live).await;
     if request.options.has("ApplyOutOfSyncOnly=true") {
-        let doubts = (ComparisonPurpose::Manifests, comparison::needs_dry_run);
-        let compared = comparison::compare(cluster, asked, &planned, &live, doubts).await;
+        let (question, doubts) = (ComparisonPurpose::Manifests, comparison::needs_dry_run);
+        let compared =
+            comparison::compare(cluster, operation, request, &planned, &live, question, doubts).await;
         comparison::apply_results(&mut planned, compared, !request.options.dry_run);
     }
     if let Some(pinned) = pinned {
         pinned.replace_plan(&mut planned, request, &live)?;
     }
     let inventory =
-        inventory::plan_changes(&planned, request, known, (query.search_scope, is_complete, &live), &gone);
+        inventory::plan_changes(&planned, request, known, query.search_scope, is_complete, &live, &gone);
     Ok((PreparedPlan { planned, inventory, namespaces }, live))
 }
 
@@ -140,7 +141,8 @@ pub(super) struct PlanDraft {
 /// Reads the cluster and makes a plan, without dry runs.
 pub(super) async fn draft_plan(
     cluster: &dyn Cluster,
-    (operation, request): (OperationId, &SyncRequest),
+    operation: OperationId,
+    request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
     known: Option<&ApplicationInventory>,
@@ -199,7 +201,8 @@ pub(super) async fn draft_plan(
     unsearched_kinds::report_unsearched_kinds(
         request,
         &query,
-        (&incomplete_searches, is_known),
+        &incomplete_searches,
+        is_known,
         &mut planned.plan,
     );
     warn_of_invalid_health_annotations(&mut planned);

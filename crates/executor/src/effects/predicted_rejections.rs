@@ -17,7 +17,8 @@ const DRY_RUN_ATTEMPTS_MAX: usize = 3;
 /// to the cluster.
 pub(super) async fn predict_rejections(
     cluster: &dyn Cluster,
-    asked: (OperationId, &SyncRequest),
+    operation: OperationId,
+    request: &SyncRequest,
     planned: &PlanResult,
     live: &[LiveObject],
 ) -> Vec<Warning> {
@@ -45,7 +46,9 @@ pub(super) async fn predict_rejections(
         }
         let asked_now = std::mem::take(&mut changed);
         let ask = |task: &Task, _| asked_now.contains(&task.key());
-        for compared in compare(cluster, asked, planned, live, (ComparisonPurpose::Sync, ask)).await {
+        let compared =
+            compare(cluster, operation, request, planned, live, ComparisonPurpose::Sync, ask).await;
+        for compared in compared {
             let (Err(refused), Some(task)) = (compared.outcome, planned.plan.task(compared.task)) else {
                 continue;
             };

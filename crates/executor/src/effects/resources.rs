@@ -446,7 +446,7 @@ pub(super) async fn prune(
     let planned = live.as_ref().map(|live| live.resource_version.as_str());
     let known = planned.filter(|_| !(subject.is_repeated || options.already_deleting));
     let keeps = |live: &Object| prune_refusal_reason(subject.request, live);
-    delete_unless_kept(cluster, subject, uid, (known, &keeps)).await
+    delete_unless_kept(cluster, subject, uid, known, &keeps).await
 }
 
 /// Deletes the object with this UID, unless its deletion is in progress. `known` is the object's version
@@ -458,7 +458,7 @@ pub(super) async fn delete_object(
     uid: &str,
     known: Option<&str>,
 ) -> Result<bool, CallError> {
-    Ok(delete_unless_kept(cluster, subject, uid, (known, &|_| None)).await? == PruneResult::Gone)
+    Ok(delete_unless_kept(cluster, subject, uid, known, &|_| None).await? == PruneResult::Gone)
 }
 
 /// Maximum number of deletion attempts with a version precondition. The last attempt goes without, so that
@@ -485,7 +485,8 @@ async fn delete_unless_kept(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     uid: &str,
-    (known, keeps): (Option<&str>, KeepCheck<'_>),
+    known: Option<&str>,
+    keeps: KeepCheck<'_>,
 ) -> Result<PruneResult, CallError> {
     let mut state = match known {
         Some(version) => DeletionState::Present(version.to_owned()),

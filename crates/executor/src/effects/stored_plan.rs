@@ -100,14 +100,14 @@ impl StoredPlan {
             error
         };
         let own_targets = Targets { pinned: None, last_runs: Vec::new(), ..targets.clone() };
-        let asked = (NO_OPERATION, &request);
-        let (prepared, live) = match prepare_with_live(cluster, asked, targets, made_at, inventory).await {
-            Ok(prepared) => prepared,
-            Err(PlanError::Call(error)) => return Err(hidden(error)),
-            Err(PlanError::Outdated(moved)) => return Err(CallError::permanent(moved.to_string())),
-        };
+        let (prepared, live) =
+            match prepare_with_live(cluster, NO_OPERATION, &request, targets, made_at, inventory).await {
+                Ok(prepared) => prepared,
+                Err(PlanError::Call(error)) => return Err(hidden(error)),
+                Err(PlanError::Outdated(moved)) => return Err(CallError::permanent(moved.to_string())),
+            };
         let mut planned = prepared.planned;
-        let refusals = predict_rejections(cluster, asked, &planned, &live).await;
+        let refusals = predict_rejections(cluster, NO_OPERATION, &request, &planned, &live).await;
         planned.plan.warnings.extend(refusals);
         let planned = mask_plan(planned, &mask);
         let (plan, manifests) = (planned.plan.clone(), planned.manifests.clone());
@@ -134,9 +134,9 @@ impl StoredPlan {
         cluster: &dyn Cluster,
         inventory: Option<&ApplicationInventory>,
     ) -> Result<Vec<ObjectDifference>, CallError> {
-        let asked = (ComparisonPurpose::Sync, &self.request);
+        let (question, targets) = (ComparisonPurpose::Sync, self.targets.clone());
         // Use the plan's creation time: generated names depend on it.
-        let comparing = diff::diff(cluster, asked, self.targets.clone(), self.made_at, inventory);
+        let comparing = diff::diff(cluster, question, &self.request, targets, self.made_at, inventory);
         let Differences { objects, .. } = comparing.await?;
         let tasks = self.plan.tasks.iter().filter(|task| !task.is_hook());
         let actions: BTreeMap<ObjectKey, Action> = tasks.map(|task| (task.key(), task.action)).collect();

@@ -19,7 +19,8 @@ const NAMED_KINDS_MAX: usize = 10;
 pub(super) fn report_unsearched_kinds(
     request: &SyncRequest,
     query: &LiveQuery,
-    (unsearched, is_known): (&[IncompleteSearch], bool),
+    unsearched: &[IncompleteSearch],
+    is_known: bool,
     plan: &mut Plan,
 ) {
     let deletes = request.deletion.is_some_and(Cascade::deletes_objects);

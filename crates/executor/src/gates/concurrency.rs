@@ -127,7 +127,8 @@ impl Groups {
     /// `group`. Verdicts go to `report` once [`Groups::set_limit`] has been called.
     pub fn request_place(
         &self,
-        (operation, application): (OperationId, &str),
+        operation: OperationId,
+        application: &str,
         all: &BTreeSet<String>,
         group: &str,
         report: VerdictCallback,

@@ -48,13 +48,9 @@ impl MachineEffects for ImmediateDeletion {
 
     fn summary(state: &State) -> Option<SummaryOf<OrderedDeletion>> {
         let teardown = state.teardown()?;
-        Some(Summary {
-            application: None,
-            set: Some(teardown.set.clone()),
-            started_at: teardown.started_at,
-            finished_at: teardown.outcome.as_ref().map(|outcome| outcome.at),
-            details: Details::from_state(state)?,
-        })
+        let ended_at = teardown.outcome.as_ref().map(|outcome| outcome.at);
+        let details = Details::from_state(state)?;
+        Some(Summary::of_appset(&teardown.set, teardown.started_at, ended_at, details))
     }
 
     fn execute(&mut self, _: &State, command: Command, _: Timestamp, post: MachineSender<OrderedDeletion>) {

@@ -100,7 +100,7 @@ async fn list_and_watch(
 ) -> Result<(), ClusterError> {
     let mut version = Some(list(context, scope, table, failing).await?);
     while let Some(from) = version {
-        version = watch_from(context, scope, table, (failing, from)).await?;
+        version = watch_from(context, scope, table, failing, from).await?;
         if version.is_some() {
             // Don't busy-loop if a server closes each watch immediately.
             tokio::time::sleep(RETRY_MIN).await;
@@ -138,7 +138,8 @@ async fn watch_from(
     context: &WatchContext,
     scope: &Scope,
     table: &SubscriptionTable,
-    (failing, version): (&mut WatchBackoff, String),
+    failing: &mut WatchBackoff,
+    version: String,
 ) -> Result<Option<String>, ClusterError> {
     let Ok(permit) = context.permits.acquire().await else { return Ok(None) };
     failing.call_started_at = context.clock.now();

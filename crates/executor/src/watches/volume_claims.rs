@@ -11,14 +11,15 @@ use tokio::sync::Semaphore;
 /// Treats a claim waiting for its first consumer as Healthy, unless the user has defined a rule. `permits`
 /// limits concurrent calls to the cluster.
 pub(super) async fn apply_storage_class(
-    (cluster, permits): (&dyn Cluster, &Semaphore),
+    cluster: &dyn Cluster,
+    permits: &Semaphore,
     rules: &HealthRules,
     object: &Object,
     observed: ObservedState,
 ) -> ObservedState {
     let Some(class) = unbound_class(object).filter(|_| is_progressing(&observed)) else { return observed };
     let gvk = Gvk::new("", "v1", "PersistentVolumeClaim");
-    if rules.has_user_rule(&gvk) || !is_waiting_for_consumer((cluster, permits), object, class).await {
+    if rules.has_user_rule(&gvk) || !is_waiting_for_consumer(cluster, permits, object, class).await {
         return observed;
     }
     observed.with_health(waits_for_consumer(), false)
@@ -31,7 +32,8 @@ fn is_progressing(observed: &ObservedState) -> bool {
 /// Returns true if the storage class binds volumes on first use. Falls back to the claim's events if the
 /// storage class is unreadable.
 async fn is_waiting_for_consumer(
-    (cluster, permits): (&dyn Cluster, &Semaphore),
+    cluster: &dyn Cluster,
+    permits: &Semaphore,
     claim: &Object,
     class: &str,
 ) -> bool {

@@ -64,7 +64,7 @@ impl WatchContext {
         let at = self.clock.now();
         let observed = health_evaluation::observe_object(&self.health, object, at).await;
         let observed =
-            apply_storage_class((&*self.cluster, &self.permits), &self.health, object, observed).await;
+            apply_storage_class(&*self.cluster, &self.permits, &self.health, object, observed).await;
         let mut shared = None;
         for subscriber in table.record_observation(&place, &observed, at) {
             match &subscriber.judge_queue {

@@ -1,8 +1,8 @@
 //! `string` functions with a step limit. They replace Lua's functions with a cost that depends on more than
 //! the size of their arguments.
 //!
-//! The originals can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever on a long
-//! string.
+//! The originals are C functions, which Lua's instruction hook doesn't interrupt: a pattern such as
+//! `.-.-.-.-x` takes practically forever on a long string (<https://github.com/ceifa/wasmoon/issues/45>).
 
 use std::cell::RefCell;
 use std::rc::Rc;

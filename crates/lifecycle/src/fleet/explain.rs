@@ -64,7 +64,8 @@ impl Explanation {
     pub(crate) fn finished(
         end: impl fmt::Debug,
         message: &str,
-        (began, ended): (Timestamp, Timestamp),
+        began: Timestamp,
+        ended: Timestamp,
         at: Timestamp,
     ) -> Self {
         let (took, ago) = (format_elapsed(ended.since(began)), format_elapsed(at.since(ended)));

@@ -212,6 +212,21 @@ pub struct HookLogView {
     pub text: String,
 }
 
+impl HookLogView {
+    /// Creates the view of a log that was stored for a hook.
+    pub fn new(hook: &Task, log: &HookLog) -> Self {
+        Self {
+            group: hook.gvk.group.clone(),
+            kind: hook.gvk.kind.clone(),
+            namespace: hook.namespace.clone(),
+            name: hook.name.clone(),
+            pod: log.pod.clone(),
+            container: log.container.clone(),
+            text: log.text.clone(),
+        }
+    }
+}
+
 /// JSON representation of a wave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -413,16 +428,8 @@ fn resource_results(operation: &Operation) -> Vec<ResourceResult> {
 }
 
 fn hook_log_views(operation: &Operation) -> Vec<HookLogView> {
-    let of_task = |(task, log): (&Task, &HookLog)| HookLogView {
-        group: task.gvk.group.clone(),
-        kind: task.gvk.kind.clone(),
-        namespace: task.namespace.clone(),
-        name: task.name.clone(),
-        pod: log.pod.clone(),
-        container: log.container.clone(),
-        text: log.text.clone(),
-    };
-    let logs =
-        operation.all_tasks().flat_map(|(_, task, state)| state.logs().iter().map(move |log| (task, log)));
-    logs.map(of_task).collect()
+    let tasks = operation.all_tasks();
+    tasks
+        .flat_map(|(_, task, state)| state.logs().iter().map(move |log| HookLogView::new(task, log)))
+        .collect()
 }

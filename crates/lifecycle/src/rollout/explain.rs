@@ -34,7 +34,7 @@ fn explain_state(state: &State, now: Timestamp) -> Explanation {
 
 fn explain_finished(rollout: &Rollout, now: Timestamp) -> Explanation {
     let Some(outcome) = &rollout.outcome else { return Explanation::new("over", now) };
-    Explanation::finished(outcome.end, &outcome.message, (rollout.started_at, outcome.at), now)
+    Explanation::finished(outcome.end, &outcome.message, rollout.started_at, outcome.at, now)
 }
 
 fn explain_running(rollout: &Rollout, now: Timestamp) -> Explanation {

@@ -203,7 +203,7 @@ pub(super) fn status_message(rollout: &Rollout) -> String {
     match (&rollout.outcome, &rollout.stage) {
         (Some(outcome), _) => outcome.message.clone(),
         (None, Stage::Ending { message, .. }) => message.clone(),
-        (None, _) => progressing_condition(rollout).1,
+        (None, _) => progressing_condition(rollout).message,
     }
 }
 
@@ -246,26 +246,39 @@ fn step_status(rollout: &Rollout, step: u32) -> StepStatus {
     }
 }
 
-/// Returns the value, message and reason of the `RolloutProgressing` condition, as in Argo CD.
-pub fn progressing_condition(rollout: &Rollout) -> (bool, String, &'static str) {
+/// The `RolloutProgressing` condition, as in Argo CD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgressingCondition {
+    /// True if the rollout is in progress.
+    pub is_progressing: bool,
+    /// Human-readable reason.
+    pub message: String,
+    /// Machine-readable reason.
+    pub reason: &'static str,
+}
+
+/// Returns the `RolloutProgressing` condition.
+pub fn progressing_condition(rollout: &Rollout) -> ProgressingCondition {
+    let condition =
+        |is_progressing, message, reason| ProgressingCondition { is_progressing, message, reason };
     // A paused rollout remains at its step, even if all Applications of the step are done.
     let paused = rollout.current_step().filter(|_| rollout.paused.is_some());
     if let Stage::RollingBack { step } = rollout.stage {
-        return (true, messages::rollback_message(rollout, step), "ApplicationSetRollingBack");
+        return condition(true, messages::rollback_message(rollout, step), "ApplicationSetRollingBack");
     }
     let step = rollout.first_open_step().into_iter().chain(paused).min();
     match step.filter(|_| rollout.outcome.is_none()) {
         Some(step) => {
             let number = step.saturating_add(1);
             let message = format!("ApplicationSet is performing rollout of step {number}");
-            (true, message, "ApplicationSetModified")
+            condition(true, message, "ApplicationSetModified")
         }
         None => match &rollout.outcome {
             // The condition must not show an early end as a completed rollout.
             Some(Outcome { end, message, .. }) if *end != End::Completed => {
-                (false, message.clone(), "ApplicationSetRolloutEnded")
+                condition(false, message.clone(), "ApplicationSetRolloutEnded")
             }
-            _ => (false, messages::COMPLETED_MESSAGE.to_owned(), "ApplicationSetRolloutComplete"),
+            _ => condition(false, messages::COMPLETED_MESSAGE.to_owned(), "ApplicationSetRolloutComplete"),
         },
     }
 }

@@ -20,7 +20,7 @@ fn explain_state(state: &State, now: Timestamp) -> Explanation {
         State::Running(teardown) => explain_running(teardown, now),
         State::Finished(teardown) => {
             let Some(outcome) = &teardown.outcome else { return Explanation::new("over", now) };
-            Explanation::finished(outcome.end, &outcome.message, (teardown.started_at, outcome.at), now)
+            Explanation::finished(outcome.end, &outcome.message, teardown.started_at, outcome.at, now)
         }
     }
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
 
 mod build;
-#[path = "../common/mod.rs"]
+#[path = "../common/common.rs"]
 mod common;
 mod disturbances;
 mod golden;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidegate_model::{
-    Action, Backoff, DeletePolicy, Destination, Digest, Gvk, Hook, LiveRef, OperationId, Phase, Plan,
-    PlanApproval, RetryPolicy, StoredPlanRef, SyncOptions, SyncRequest, Task, TaskOptions, Timestamp,
-    WaitFor,
+    Action, Backoff, DeletePolicy, Destination, Digest, Evidence, Gvk, Health, HealthStatus, Hook, LiveRef,
+    ObservedState, OperationId, Phase, Plan, PlanApproval, RetryPolicy, StoredPlanRef, SyncOptions,
+    SyncRequest, Task, TaskOptions, Timestamp, WaitFor,
 };
 
 pub fn id() -> OperationId {
@@ -26,6 +26,20 @@ pub fn seconds(seconds: u64) -> Duration {
 /// Returns a time, in milliseconds after the start of the test.
 pub fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
+}
+
+/// Returns the state of an object that exists, with the given resource version and health.
+pub fn observed_state(version: &str, status: HealthStatus) -> ObservedState {
+    ObservedState::Present {
+        uid: "uid".into(),
+        resource_version: version.into(),
+        generation: 1,
+        deleting: false,
+        kept_by: String::new(),
+        health: Some(Health::new(status, "")),
+        unjudged: false,
+        evidence: Evidence::ObservedGeneration(1),
+    }
 }
 
 pub fn request() -> SyncRequest {

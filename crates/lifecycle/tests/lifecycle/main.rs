@@ -4,7 +4,7 @@
 
 mod build;
 mod claims;
-#[path = "../common/mod.rs"]
+#[path = "../common/common.rs"]
 mod common;
 mod concurrency;
 mod deadlines;

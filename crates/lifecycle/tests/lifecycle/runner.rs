@@ -10,7 +10,7 @@ use tidegate_lifecycle::{
     ALARM_INTERVAL_MIN, Arrival, Inbox, LAZY_EVENT_WAIT_MAX, Outbox, Runner, RunnerStatus,
     STATUS_EVENT_WAIT_MAX,
 };
-use tidegate_model::{Evidence, Health, HealthStatus, Observation, ObservedState, OperationPhase, TaskId};
+use tidegate_model::{HealthStatus, Observation, ObservedState, OperationPhase, TaskId};
 
 use crate::build::*;
 
@@ -89,19 +89,6 @@ fn applied_object() -> tidegate_lifecycle::operation::ApplyResponse {
         message: String::new(),
         observed: observed_state("10", HealthStatus::Progressing),
         warnings: Vec::new(),
-    }
-}
-
-fn observed_state(version: &str, status: HealthStatus) -> ObservedState {
-    ObservedState::Present {
-        uid: "uid".into(),
-        resource_version: version.into(),
-        generation: 1,
-        deleting: false,
-        kept_by: String::new(),
-        health: Some(Health::new(status, "")),
-        unjudged: false,
-        evidence: Evidence::ObservedGeneration(1),
     }
 }
 

@@ -13,6 +13,7 @@ mod scm;
 mod secrets;
 mod status;
 mod strategy;
+mod structs;
 mod unknown_fields;
 
 pub use generators::{

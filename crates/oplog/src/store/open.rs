@@ -56,14 +56,14 @@ impl SledLog {
         }
         let quarantine = Quarantine::open(directory.join("quarantine"))?;
         let blobs = BlobStore::open(directory.join("blobs"), key)?;
-        let writer = (truncate_writer(&options.holder.to_string()), options.codecs);
         let log = Self::open_and_examine(
             directory.clone(),
             &directory,
             quarantine,
             blobs,
             LogGuard::from_lock(lock),
-            writer,
+            truncate_writer(&options.holder.to_string()),
+            options.codecs,
         )?;
         log.fill_ledger()?;
         Ok(log)
@@ -77,7 +77,8 @@ impl SledLog {
         quarantine: Quarantine,
         blobs: BlobStore,
         guard: LogGuard,
-        (writer, codecs): (String, Codecs),
+        writer: String,
+        codecs: Codecs,
     ) -> Result<Self, LogError> {
         let earlier = quarantine.list()?;
         let testimony = witness::read_witness(&root.join(WITNESS_FILE))?;

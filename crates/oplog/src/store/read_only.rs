@@ -66,14 +66,14 @@ impl SledLog {
             let root = copy.path().to_path_buf();
             let quarantine = Quarantine::open_beside(directory.join("quarantine"), root.join("quarantine"))?;
             let blobs = BlobStore::open_read_only(directory.join("blobs"), key.clone());
-            let reader = (String::new(), codecs.clone());
             let mut log = Self::open_and_examine(
                 directory.clone(),
                 &root,
                 quarantine,
                 blobs,
                 LogGuard::from_copy(copy),
-                reader,
+                String::new(),
+                codecs.clone(),
             )?;
             for damage in &mut log.damage {
                 damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));

@@ -41,7 +41,8 @@ impl Comparer {
         &self,
         target: Option<&Object>,
         live: &Object,
-        (seen, is_written): (&Value, bool),
+        seen: &Value,
+        is_written: bool,
     ) -> Vec<LiveFieldChange> {
         let now = self.comparable_state(live);
         let rules = ComparisonRules::for_kind(live);

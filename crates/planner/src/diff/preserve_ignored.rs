@@ -27,7 +27,7 @@ fn is_never_preserved(path: &Path) -> bool {
 
 /// Copies the live values of ignored fields to the target. `wanted` lists the ignored paths in the target,
 /// `present` those in the live object.
-pub(super) fn preserve_fields(target: &mut Object, live: &Object, (wanted, present): (Vec<Path>, Vec<Path>)) {
+pub(super) fn preserve_fields(target: &mut Object, live: &Object, wanted: Vec<Path>, present: Vec<Path>) {
     let kind = target.clone();
     let rules = ComparisonRules::for_locating(&kind);
     let before = target.as_value().clone();

@@ -185,7 +185,7 @@ fn the_server_prediction_counts() {
             "resources": {"limits": {"cpu": "1000m"}}}]}}});
     predicted.metadata_mut().insert("resourceVersion".to_owned(), json!("9"));
     predicted.fields_mut().insert("status".to_owned(), json!({"replicas": 7}));
-    let difference = Comparer::default().predicted_difference(&live, &live, &predicted, (true, None));
+    let difference = Comparer::default().predicted_difference(&live, &live, &predicted, true, None);
     assert_eq!(
         changed_fields(&difference),
         [
@@ -202,12 +202,8 @@ fn items_with_the_same_keys_are_compared_in_their_order() {
     let with =
         |env: &Value| deployment(json!({"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}));
     let predicted = |before: &Value, after: &Value| {
-        let difference = Comparer::default().predicted_difference(
-            &with(after),
-            &with(before),
-            &with(after),
-            (false, None),
-        );
+        let difference =
+            Comparer::default().predicted_difference(&with(after), &with(before), &with(after), false, None);
         let path = |change: &Change| change.path.replace("/spec/template/spec/containers/0/env", "");
         difference.changes.iter().map(path).collect::<Vec<_>>()
     };
@@ -262,13 +258,14 @@ fn unwanted_fields_that_are_taken_over_are_removed() {
     let comparer = Comparer::default();
     assert_eq!(comparer.first_difference(&target, &live, &[]), None);
     assert_eq!(comparer.first_difference(&target, &live, &managers).as_deref(), Some("/metadata/labels/y"));
-    assert_eq!(changed_fields(&comparer.predicted_difference(&target, &live, &predicted, (true, None))), []);
+    assert_eq!(changed_fields(&comparer.predicted_difference(&target, &live, &predicted, true, None)), []);
     assert_eq!(
         changed_fields(&comparer.predicted_difference(
             &target,
             &live,
             &predicted,
-            (true, Some(TakenOverFields { managers: &managers, prediction_without_live: None }))
+            true,
+            Some(TakenOverFields { managers: &managers, prediction_without_live: None })
         )),
         [
             ("/metadata/labels/y", json!("1"), Value::Null),
@@ -308,7 +305,7 @@ fn fields_that_the_service_writes_are_not_a_difference() {
         predicted.metadata_mut()["managedFields"].as_array_mut().unwrap().push(ours);
         let taken = Some(TakenOverFields { managers: &managers, prediction_without_live: None });
         assert_eq!(
-            changed_fields(&comparer.predicted_difference(&whole, &live, &predicted, (true, taken))),
+            changed_fields(&comparer.predicted_difference(&whole, &live, &predicted, true, taken)),
             [],
             "{manager}"
         );
@@ -359,7 +356,7 @@ fn last_applied_distinguishes_defaults_from_manifest_fields() {
         let (live, after) =
             (object(operation, noted.clone(), &[]), object(operation, noted, std::slice::from_ref(&ours)));
         let taken = Some(TakenOverFields { managers: &managers, prediction_without_live: None });
-        let changes = comparer.predicted_difference(&target, &live, &after, (true, taken)).changes;
+        let changes = comparer.predicted_difference(&target, &live, &after, true, taken).changes;
         changes.into_iter().map(|change| change.path).collect::<Vec<_>>()
     };
 
@@ -414,7 +411,7 @@ fn fields_that_the_server_sets_again_are_not_removed() {
     let judged = |anew| {
         let taken = TakenOverFields { managers: &[kubectl.to_owned()], prediction_without_live: anew };
         let difference =
-            Comparer::default().predicted_difference(&target, &live, &predicted, (true, Some(taken)));
+            Comparer::default().predicted_difference(&target, &live, &predicted, true, Some(taken));
         difference.changes.into_iter().map(|change| (change.path, change.after)).collect::<Vec<_>>()
     };
     let mut known = judged(Some(&anew));
@@ -430,12 +427,12 @@ fn changes_by_webhooks_count_only_if_requested() {
     let spec = predicted.section_mut("spec");
     spec.insert("injected".to_owned(), json!(true));
     spec.insert("replicas".to_owned(), json!(1));
-    let same = Comparer::default().predicted_difference(&live, &live, &predicted, (true, None));
+    let same = Comparer::default().predicted_difference(&live, &live, &predicted, true, None);
     assert_eq!(changed_fields(&same), []);
     assert_eq!(same.before, same.after);
     let mut asks = live.clone();
     asks.set_annotation(annotations::COMPARE_OPTIONS, "ServerSideDiff=true, IncludeMutationWebhook=true");
-    let difference = Comparer::default().predicted_difference(&asks, &live, &predicted, (true, None));
+    let difference = Comparer::default().predicted_difference(&asks, &live, &predicted, true, None);
     assert_eq!(changed_fields(&difference), [("/spec/injected", Value::Null, json!(true))]);
     assert_eq!(server_side_diff(&asks, &live), Some(true));
     assert_eq!(server_side_diff(&live, &live), None);
@@ -482,7 +479,7 @@ fn ignored_fields_count_in_neither_comparison() {
         assert_eq!(comparer.first_difference(&target, &live, &[]).as_deref(), first, "{entries}");
         let mut predicted = target.clone();
         predicted.section_mut("spec").remove("paused");
-        let changes = comparer.predicted_difference(&target, &live, &predicted, (false, None)).changes;
+        let changes = comparer.predicted_difference(&target, &live, &predicted, false, None).changes;
         assert_eq!(changes.is_empty(), first.is_none(), "{entries}: {changes:?}");
     }
 }
@@ -497,7 +494,7 @@ fn fields_of_trusted_managers_do_not_count() {
     let target = |replicas: i64, paused: bool| deployment(json!({"replicas": replicas, "paused": paused}));
     assert_eq!(trusting.first_difference(&target(3, true), &live, &[]), None);
     assert_eq!(trusting.first_difference(&target(3, false), &live, &[]).as_deref(), Some("/spec/paused"));
-    assert!(trusting.predicted_difference(&live, &live, &target(3, true), (false, None)).changes.is_empty());
+    assert!(trusting.predicted_difference(&live, &live, &target(3, true), false, None).changes.is_empty());
 }
 
 #[test]
@@ -532,7 +529,7 @@ fn values_of_secrets_are_never_shown() {
     live.set_annotation("kubectl.kubernetes.io/last-applied-configuration", CANARY);
     let target = secret(json!({"data": {"p": "b3RoZXI=", "q": CANARY}}));
     for difference in [
-        Comparer::default().predicted_difference(&target, &live, &target, (true, None)),
+        Comparer::default().predicted_difference(&target, &live, &target, true, None),
         Comparer::default().estimated_difference(&target, &live, &[]),
     ] {
         assert_eq!(changed_fields(&difference), [("/data/p", json!("++++++++"), json!("+++++++++"))]);
@@ -587,7 +584,8 @@ fn objects_tracked_by_label_need_no_annotation() {
             &target(true),
             &live,
             &predicted,
-            (false, None)
+            false,
+            None
         )),
         []
     );

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tidegate_model::{LiveObject, Object, ObjectKey};
-use tidegate_planner::{Comparer, Drift, find_drift, stored_observations};
+use tidegate_planner::{Comparer, Drift, PlanManifests, find_drift, stored_observations};
 
 use crate::support::*;
 
@@ -77,12 +77,7 @@ fn drift_between(before: &Case, now: &Case) -> Drift {
     assert!(errors.is_empty());
     let (kept, planned) = (before.plan(), now.plan());
     let seen = stored_observations(&comparer, &kept.plan, look(before));
-    find_drift(
-        &comparer,
-        (&kept.plan, &kept.manifests, &seen),
-        (&planned.plan, &planned.manifests),
-        look(now),
-    )
+    find_drift(&comparer, with_manifests(&kept), &seen, with_manifests(&planned), look(now))
 }
 
 #[test]
@@ -227,5 +222,9 @@ fn drift_of(
     now: &tidegate_planner::PlanResult,
     live: impl Fn(&ObjectKey) -> Option<Arc<Object>>,
 ) -> Drift {
-    find_drift(comparer, (&kept.plan, &kept.manifests, &[]), (&now.plan, &now.manifests), live)
+    find_drift(comparer, with_manifests(kept), &[], with_manifests(now), live)
+}
+
+fn with_manifests(planned: &tidegate_planner::PlanResult) -> PlanManifests<'_> {
+    PlanManifests { plan: &planned.plan, manifests: &planned.manifests }
 }

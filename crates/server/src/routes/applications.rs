@@ -33,79 +33,74 @@ use crate::route::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
-            ("/api/v1/applications", "listApplications", "List applications with a summary of each"),
+            "/api/v1/applications",
+            "listApplications",
+            "List applications with a summary of each",
             list,
         ),
         get_route(
-            (
-                FULL_APPLICATIONS,
-                "listApplicationResources",
-                "List applications as Kubernetes resources, without credentials",
-            ),
+            FULL_APPLICATIONS,
+            "listApplicationResources",
+            "List applications as Kubernetes resources, without credentials",
             list_full,
         ),
         get_route(
-            (
-                APPLICATION,
-                "getApplication",
-                "Get an application as a Kubernetes resource, without credentials",
-            ),
+            APPLICATION,
+            "getApplication",
+            "Get an application as a Kubernetes resource, without credentials",
             get,
         ),
+        get_route(RESOURCES, "listResources", "List the objects of an application in wave order", resources),
         get_route(
-            (RESOURCES, "listResources", "List the objects of an application in wave order"),
-            resources,
-        ),
-        get_route(
-            (DIFF, "diffApplication", "Get the changes that a sync would make; values of Secrets are masked"),
+            DIFF,
+            "diffApplication",
+            "Get the changes that a sync would make; values of Secrets are masked",
             diff,
         ),
         get_route_as(
-            (PLAN, "planApplication", "Plan a sync, wave by wave, including hooks"),
+            PLAN,
+            "planApplication",
+            "Plan a sync, wave by wave, including hooks",
             ResponseContent::Json(SchemaGenerator::subschema_for::<PlanDocument<'static>>),
             plan_next,
         ),
         get_route(
-            (
-                DELETION,
-                "planDeletion",
-                "Preview the deletion of an application: the objects to delete, in order, and the objects \
+            DELETION,
+            "planDeletion",
+            "Preview the deletion of an application: the objects to delete, in order, and the objects \
                  to keep",
-            ),
             plan_deletion,
         ),
-        get_route((WINDOW, "getSyncWindow", "Get the state of an application's sync windows"), window),
+        get_route(WINDOW, "getSyncWindow", "Get the state of an application's sync windows", window),
         get_route(
-            (
-                OBJECTS,
-                "diffObjects",
-                "Get the changes that a sync would make, with the live and target objects",
-            ),
+            OBJECTS,
+            "diffObjects",
+            "Get the changes that a sync would make, with the live and target objects",
             diff_objects,
         ),
         delete_route(
-            (
-                APPLICATION,
-                "deleteApplication",
-                "Delete an application and its objects, in reverse wave order",
-            ),
+            APPLICATION,
+            "deleteApplication",
+            "Delete an application and its objects, in reverse wave order",
             delete_application,
         ),
-        post_route((SYNC, "syncApplication", "Sync an application"), start_sync),
+        post_route(SYNC, "syncApplication", "Sync an application", start_sync),
         post_route(
-            (ROLLBACK, "rollbackApplication", "Roll back an application to an earlier sync, without hooks"),
+            ROLLBACK,
+            "rollbackApplication",
+            "Roll back an application to an earlier sync, without hooks",
             rollback,
         ),
         post_route(
-            (TERMINATE, "terminateApplication", "Terminate an application's current operation"),
+            TERMINATE,
+            "terminateApplication",
+            "Terminate an application's current operation",
             terminate,
         ),
         post_route(
-            (
-                REFRESH,
-                "refreshApplication",
-                "Refresh an application: fetch its repository and compare its objects with the manifests",
-            ),
+            REFRESH,
+            "refreshApplication",
+            "Refresh an application: fetch its repository and compare its objects with the manifests",
             refresh,
         ),
     ]

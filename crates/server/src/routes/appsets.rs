@@ -19,67 +19,69 @@ use crate::route::{Call, Route, delete_route, get_route, post_route};
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
-            (
-                FULL_APPSETS,
-                "listApplicationSets",
-                "List ApplicationSets as Kubernetes resources, without credentials",
-            ),
+            FULL_APPSETS,
+            "listApplicationSets",
+            "List ApplicationSets as Kubernetes resources, without credentials",
             list,
         ),
         get_route(
-            (APPSETS, "listApplicationSetLines", "List ApplicationSets with a summary of each"),
+            APPSETS,
+            "listApplicationSetLines",
+            "List ApplicationSets with a summary of each",
             list_summaries,
         ),
         get_route(
-            (
-                APPSET,
-                "getApplicationSet",
-                "Get an ApplicationSet as a Kubernetes resource, without credentials",
-            ),
+            APPSET,
+            "getApplicationSet",
+            "Get an ApplicationSet as a Kubernetes resource, without credentials",
             get,
         ),
         get_route(
-            (EXPLAIN, "explainApplicationSet", "Explain the state of an ApplicationSet, step by step"),
+            EXPLAIN,
+            "explainApplicationSet",
+            "Explain the state of an ApplicationSet, step by step",
             explain,
         ),
         get_route(
-            (PLAN, "planRollout", "Preview the rollout of an ApplicationSet, step by step"),
+            PLAN,
+            "planRollout",
+            "Preview the rollout of an ApplicationSet, step by step",
             plan_rollout,
         ),
         get_route(
-            (
-                DELETION,
-                "planApplicationSetDeletion",
-                "Preview the deletion of an ApplicationSet: the Applications to delete, in order, and \
+            DELETION,
+            "planApplicationSetDeletion",
+            "Preview the deletion of an ApplicationSet: the Applications to delete, in order, and \
                  everything to keep",
-            ),
             plan_deletion,
         ),
         delete_route(
-            (
-                APPSET,
-                "deleteApplicationSet",
-                "Delete an ApplicationSet and its Applications in the configured deletion order",
-            ),
+            APPSET,
+            "deleteApplicationSet",
+            "Delete an ApplicationSet and its Applications in the configured deletion order",
             delete_appset,
         ),
-        post_route((APPROVE, "approveStep", "Approve a rollout step or blocked deletions"), approve),
+        post_route(APPROVE, "approveStep", "Approve a rollout step or blocked deletions", approve),
         post_route(
-            (SKIP, "skipMembers", "Skip an Application, or the unfinished Applications in a step"),
+            SKIP,
+            "skipMembers",
+            "Skip an Application, or the unfinished Applications in a step",
             skip,
         ),
-        post_route((RETRY, "retryMembers", "Retry Applications, or restart a run that has ended"), retry),
+        post_route(RETRY, "retryMembers", "Retry Applications, or restart a run that has ended", retry),
         post_route(
-            (PAUSE, "pauseApplicationSet", "Pause a rollout or deletion; work in progress continues"),
+            PAUSE,
+            "pauseApplicationSet",
+            "Pause a rollout or deletion; work in progress continues",
             |call| send_with_reason(call, AppSetAction::Pause),
         ),
-        post_route((RESUME, "resumeApplicationSet", "Resume a rollout or deletion"), |call| {
+        post_route(RESUME, "resumeApplicationSet", "Resume a rollout or deletion", |call| {
             send_with_reason(call, AppSetAction::Resume)
         }),
-        post_route((TERMINATE, "terminateRollout", "Terminate a rollout or deletion"), |call| {
+        post_route(TERMINATE, "terminateRollout", "Terminate a rollout or deletion", |call| {
             send_with_reason(call, AppSetAction::Terminate)
         }),
-        post_route((REFRESH, "refreshApplicationSet", "Run an ApplicationSet's generators now"), refresh),
+        post_route(REFRESH, "refreshApplicationSet", "Run an ApplicationSet's generators now", refresh),
     ]
 }
 

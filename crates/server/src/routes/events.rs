@@ -35,10 +35,10 @@ const RESUME_OVERLAP: Duration = Duration::from_secs(60);
 const COME_AGAIN: u32 = 1000;
 
 pub(super) fn routes() -> Vec<Route> {
-    let text =
-        ("/api/v1/events", "followEvents", "Stream events of applications, ApplicationSets and operations");
     vec![get_route_as(
-        text,
+        "/api/v1/events",
+        "followEvents",
+        "Stream events of applications, ApplicationSets and operations",
         ResponseContent::Events(SchemaGenerator::subschema_for::<StreamEvent>),
         stream_events,
     )]

@@ -25,13 +25,10 @@ const CHUNK_EVENTS_MAX: usize = 256;
 const END_EVENT: &str = "end";
 
 pub(super) fn routes() -> Vec<Route> {
-    let text = (
+    vec![get_route_as(
         "/api/v1/operations/{id}/output",
         "followOutput",
         "Stream the output of an operation's running hooks",
-    );
-    vec![get_route_as(
-        text,
         ResponseContent::Events(SchemaGenerator::subschema_for::<OutputDocument>),
         stream_output,
     )]

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use tidegate_daemon::queries::RecordedEvents;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{HookLogView, OperationView, Scope};
 use tidegate_model::{OperationId, OperationOutcome, Override, StreamKind, Timestamp};
@@ -28,100 +29,88 @@ use crate::route::{
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get_route(("/api/v1/operations", "listOperations", "List operations, newest first"), list),
+        get_route("/api/v1/operations", "listOperations", "List operations, newest first", list),
         get_route(
-            (
-                "/api/v1/operations/{id}",
-                "getOperation",
-                "Get an operation with its waves, its objects, and the logs of failed hooks",
-            ),
+            "/api/v1/operations/{id}",
+            "getOperation",
+            "Get an operation with its waves, its objects, and the logs of failed hooks",
             get,
         ),
         get_route(
-            ("/api/v1/operations/{id}/explain", "explainOperation", "Explain the state of an operation"),
+            "/api/v1/operations/{id}/explain",
+            "explainOperation",
+            "Explain the state of an operation",
             explain,
         ),
-        get_route(
-            ("/api/v1/operations/{id}/events", "listEvents", "List the events of an operation"),
-            events,
-        ),
-        get_route(
-            ("/api/v1/operations/{id}/logs", "listLogs", "Get the last log lines of failed hooks"),
-            logs,
-        ),
+        get_route("/api/v1/operations/{id}/events", "listEvents", "List the events of an operation", events),
+        get_route("/api/v1/operations/{id}/logs", "listLogs", "Get the last log lines of failed hooks", logs),
         get_route_as(
-            ("/api/v1/operations/{id}/log", "listFacts", "List the recorded events of an operation"),
+            "/api/v1/operations/{id}/log",
+            "listFacts",
+            "List the recorded events of an operation",
             ResponseContent::Json(SchemaGenerator::subschema_for::<OperationLogPage<'static>>),
             log,
         ),
         get_route_as(
-            (
-                "/api/v1/operations/{id}/export",
-                "exportOperation",
-                "Export an operation with its recorded events as JSON",
-            ),
+            "/api/v1/operations/{id}/export",
+            "exportOperation",
+            "Export an operation with its recorded events as JSON",
             ResponseContent::Json(SchemaGenerator::subschema_for::<RecordDocument<'static>>),
             export,
         ),
         get_route_as(
-            (
-                "/api/v1/operations/{id}/export.html",
-                "exportOperationPage",
-                "Export an operation as a self-contained HTML page",
-            ),
+            "/api/v1/operations/{id}/export.html",
+            "exportOperationPage",
+            "Export an operation as a self-contained HTML page",
             ResponseContent::Text("text/html; charset=utf-8"),
             export_page,
         ),
         post_route(
-            ("/api/v1/operations/{id}/terminate", "terminateOperation", "Terminate an operation"),
+            "/api/v1/operations/{id}/terminate",
+            "terminateOperation",
+            "Terminate an operation",
             terminate,
         ),
         post_route(
-            ("/api/v1/operations/{id}/pause", "pauseOperation", "Pause an operation at its next safe point"),
+            "/api/v1/operations/{id}/pause",
+            "pauseOperation",
+            "Pause an operation at its next safe point",
             pause,
         ),
         post_route(
-            ("/api/v1/operations/{id}/unpause", "unpauseOperation", "Resume a paused operation"),
+            "/api/v1/operations/{id}/unpause",
+            "unpauseOperation",
+            "Resume a paused operation",
             unpause,
         ),
         post_route(
-            (
-                "/api/v1/operations/{id}/confirm",
-                "confirmOperation",
-                "Confirm pruning that requires confirmation",
-            ),
+            "/api/v1/operations/{id}/confirm",
+            "confirmOperation",
+            "Confirm pruning that requires confirmation",
             confirm,
         ),
         post_route(
-            (
-                "/api/v1/operations/{id}/approve",
-                "approveOperation",
-                "Approve a wave that is waiting for approval",
-            ),
+            "/api/v1/operations/{id}/approve",
+            "approveOperation",
+            "Approve a wave that is waiting for approval",
             approve,
         ),
         post_route(
-            (
-                "/api/v1/operations/{id}/skip",
-                "skipTasks",
-                "Skip an object, or the unfinished tasks in a wave",
-            ),
+            "/api/v1/operations/{id}/skip",
+            "skipTasks",
+            "Skip an object, or the unfinished tasks in a wave",
             skip,
         ),
         post_route(
-            (
-                "/api/v1/operations/{id}/mark-done",
-                "markTasksDone",
-                "Mark an object, or the unfinished tasks in a wave, as done",
-            ),
+            "/api/v1/operations/{id}/mark-done",
+            "markTasksDone",
+            "Mark an object, or the unfinished tasks in a wave, as done",
             mark_done,
         ),
         post_route(
-            (
-                "/api/v1/operations/{id}/retry",
-                "retryTasks",
-                "Retry an object, or the failed tasks in a wave, immediately",
-            ),
+            "/api/v1/operations/{id}/retry",
+            "retryTasks",
+            "Retry an object, or the failed tasks in a wave, immediately",
             retry,
         ),
     ]
@@ -197,7 +186,7 @@ async fn get(call: Call) -> Result<OperationResponse, Problem> {
             queries
                 .recorded_events(operation.id)
                 .await
-                .map_or_else(|_| Vec::new(), |(events, ..)| attempt_logs(&events)),
+                .map_or_else(|_| Vec::new(), |found| attempt_logs(&found.events)),
         ),
     };
     Ok(OperationResponse { operation, logs, is_running, summary: found.summary })
@@ -276,13 +265,13 @@ struct OperationLogPage<'a> {
 async fn log(call: Call<LogQuery>) -> HandlerResult {
     let (after, limit) = (call.query.after, pagination::parse_limit(call.query.limit)?);
     let id = operation_id(&call)?;
-    let (events, first, damage) = call.state.queries()?.recorded_events(id).await?;
-    if events.is_empty() && first > 1 {
+    let RecordedEvents { events, first_sequence, damage } = call.state.queries()?.recorded_events(id).await?;
+    if events.is_empty() && first_sequence > 1 {
         let stream = StreamName::with_kind(StreamKind::OPERATION, id);
         return Err(ServiceError::Log(LogError::Compacted { stream }).into());
     }
     // Object names come from the plan, which an earlier event recorded.
-    let mut items = log_entries::documents(first, &events);
+    let mut items = log_entries::documents(first_sequence, &events);
     items.retain(|event| event.sequence > after);
     let has_more = items.len() > limit;
     items.truncate(limit);
@@ -293,7 +282,7 @@ async fn log(call: Call<LogQuery>) -> HandlerResult {
 async fn load_record(call: &Call) -> Result<Record, Problem> {
     let (queries, id) = (call.state.queries()?, operation_id(call)?);
     let details = queries.inspect(id).await?;
-    let (events, first_sequence, damage) = queries.recorded_events(id).await?;
+    let RecordedEvents { events, first_sequence, damage } = queries.recorded_events(id).await?;
     Ok(Record { details, events, first_sequence, damage, read_at: SystemClock.now() })
 }
 

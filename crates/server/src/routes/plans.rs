@@ -34,44 +34,42 @@ const SYNC: &str = "/api/v1/plans/{hash}/sync";
 pub(super) fn routes() -> Vec<Route> {
     let plan = ResponseContent::Json(SchemaGenerator::subschema_for::<StoredPlanDocument<'static>>);
     vec![
-        get_route((PLANS, "listPlans", "List stored plans, newest first"), list),
+        get_route(PLANS, "listPlans", "List stored plans, newest first", list),
         post_route_as(
-            (
-                PLANS,
-                "makePlan",
-                "Plan a sync of an application and store the plan; nothing is written to the cluster",
-            ),
+            PLANS,
+            "makePlan",
+            "Plan a sync of an application and store the plan; nothing is written to the cluster",
             Role::Operator,
             StatusCode::CREATED,
             plan,
             create,
         ),
-        get_route_as((PLAN, "getPlan", "Get a stored plan, wave by wave"), plan, get),
+        get_route_as(PLAN, "getPlan", "Get a stored plan, wave by wave", plan, get),
         get_route(
-            (FULL_PLAN, "getWholePlan", "Get a stored plan in the format that the command line prints"),
+            FULL_PLAN,
+            "getWholePlan",
+            "Get a stored plan in the format that the command line prints",
             get_full,
         ),
         get_route(
-            (
-                DIFF,
-                "diffPlan",
-                "Get the changes that a stored plan would make now; values of Secrets are masked",
-            ),
+            DIFF,
+            "diffPlan",
+            "Get the changes that a stored plan would make now; values of Secrets are masked",
             diff,
         ),
         get_route(
-            (
-                OBJECTS,
-                "diffPlanObjects",
-                "Get the changes that a stored plan would make now, with the live and target objects",
-            ),
+            OBJECTS,
+            "diffPlanObjects",
+            "Get the changes that a stored plan would make now, with the live and target objects",
             diff_objects,
         ),
         post_route(
-            (APPROVE, "approvePlan", "Approve a plan so that the operation waiting for it continues"),
+            APPROVE,
+            "approvePlan",
+            "Approve a plan so that the operation waiting for it continues",
             approve,
         ),
-        post_route((SYNC, "syncPlan", "Execute exactly the stored plan"), execute),
+        post_route(SYNC, "syncPlan", "Execute exactly the stored plan", execute),
     ]
 }
 

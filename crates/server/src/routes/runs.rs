@@ -22,40 +22,34 @@ use crate::route::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
-            (
-                "/api/v1/runs",
-                "listRuns",
-                "List rollouts and deletions of ApplicationSets, newest first, including those of deleted ApplicationSets",
-            ),
+            "/api/v1/runs",
+            "listRuns",
+            "List rollouts and deletions of ApplicationSets, newest first, including those of deleted ApplicationSets",
             list,
         ),
         get_route(
-            (
-                "/api/v1/runs/{id}",
-                "getRun",
-                "Get a rollout or deletion with its steps, Applications, decisions and waits",
-            ),
+            "/api/v1/runs/{id}",
+            "getRun",
+            "Get a rollout or deletion with its steps, Applications, decisions and waits",
             get,
         ),
         get_route(
-            ("/api/v1/runs/{id}/log", "listRunFacts", "List the recorded events of a rollout or deletion"),
+            "/api/v1/runs/{id}/log",
+            "listRunFacts",
+            "List the recorded events of a rollout or deletion",
             log,
         ),
         get_route_as(
-            (
-                "/api/v1/runs/{id}/export",
-                "exportRun",
-                "Export a rollout or deletion with its recorded events as JSON",
-            ),
+            "/api/v1/runs/{id}/export",
+            "exportRun",
+            "Export a rollout or deletion with its recorded events as JSON",
             ResponseContent::Json(SchemaGenerator::subschema_for::<RunRecord<'static>>),
             export,
         ),
         get_route_as(
-            (
-                "/api/v1/runs/{id}/export.html",
-                "exportRunPage",
-                "Export a rollout or deletion as a self-contained HTML page",
-            ),
+            "/api/v1/runs/{id}/export.html",
+            "exportRunPage",
+            "Export a rollout or deletion as a self-contained HTML page",
             ResponseContent::Text("text/html; charset=utf-8"),
             export_page,
         ),

@@ -19,13 +19,28 @@ const SESSION_END: &str = "/api/v1/session/end";
 
 pub(super) fn routes() -> Vec<Route> {
     let content = ResponseContent::Json(SchemaGenerator::subschema_for::<SessionInfo>);
-    let begin = (SESSION, "signIn", "Open a session with a token, and set the session cookie");
-    let end = (SESSION_END, "signOut", "End the session");
     vec![
-        get_route((SESSION, "getSession", "Get the identity and role of the caller"), get_session)
+        get_route(SESSION, "getSession", "Get the identity and role of the caller", get_session)
             .optional_auth(),
-        post_route_as(begin, Role::ReadOnly, StatusCode::OK, content, sign_in).public(),
-        post_route_as(end, Role::ReadOnly, StatusCode::OK, content, sign_out),
+        post_route_as(
+            SESSION,
+            "signIn",
+            "Open a session with a token, and set the session cookie",
+            Role::ReadOnly,
+            StatusCode::OK,
+            content,
+            sign_in,
+        )
+        .public(),
+        post_route_as(
+            SESSION_END,
+            "signOut",
+            "End the session",
+            Role::ReadOnly,
+            StatusCode::OK,
+            content,
+            sign_out,
+        ),
     ]
 }
 

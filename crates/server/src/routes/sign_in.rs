@@ -17,11 +17,21 @@ use crate::route::{Call, HandlerResult, Route, redirect_route};
 const LOGIN: &str = "/api/v1/session/oidc";
 
 pub(super) fn routes() -> Vec<Route> {
-    let begin_words = (LOGIN, "beginSignIn", "Redirect the browser to the provider for sign-in");
-    let back_words = (CALLBACK, "endSignIn", "Handle the provider's callback, and open a session");
     vec![
-        redirect_route(begin_words, QueryParser::new(), start_login),
-        redirect_route(back_words, QueryParser::ignoring_unknown(), finish_login),
+        redirect_route(
+            LOGIN,
+            "beginSignIn",
+            "Redirect the browser to the provider for sign-in",
+            QueryParser::new(),
+            start_login,
+        ),
+        redirect_route(
+            CALLBACK,
+            "endSignIn",
+            "Handle the provider's callback, and open a session",
+            QueryParser::ignoring_unknown(),
+            finish_login,
+        ),
     ]
 }
 

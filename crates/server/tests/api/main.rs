@@ -8,6 +8,6 @@ mod dashboards;
 mod oidc;
 mod page;
 mod protection;
-#[path = "../../../../tests/provider/mod.rs"]
+#[path = "../../../../tests/provider/provider.rs"]
 mod provider;
 mod webhooks;

@@ -96,7 +96,7 @@ struct PackedDependency {
 
 impl Dependencies {
     /// Finds a chart's missing dependencies without fetching them.
-    pub fn find_missing((folder, files): (&str, &dyn FileAccess), chart: &str) -> Result<Self, SourceError> {
+    pub fn find_missing(folder: &str, files: &dyn FileAccess, chart: &str) -> Result<Self, SourceError> {
         let Some(own) = parse_file::<ChartMetadata>(files, &join_paths(folder, CHART_FILE))? else {
             return Ok(Self::default());
         };
@@ -108,7 +108,7 @@ impl Dependencies {
             (own.dependencies, "Chart.lock")
         };
         let declared = declared.unwrap_or_default();
-        let missing = missing_names((folder, files), &declared, chart)?;
+        let missing = missing_names(folder, files, &declared, chart)?;
         if missing.is_empty() {
             return Ok(Self::default());
         }
@@ -128,7 +128,7 @@ impl Dependencies {
             };
             let wanted = Dependency { version, ..one.clone() };
             match one.repository.strip_prefix(LOCAL_SCHEME) {
-                Some(path) => found.add_local(&wanted, (folder, files), path, chart)?,
+                Some(path) => found.add_local(&wanted, folder, files, path, chart)?,
                 // Helm reports this missing dependency.
                 None if one.repository.is_empty() => {}
                 None if !found.remote.contains(&wanted) => found.remote.push(wanted),
@@ -141,7 +141,8 @@ impl Dependencies {
     fn add_local(
         &mut self,
         wanted: &Dependency,
-        (folder, files): (&str, &dyn FileAccess),
+        folder: &str,
+        files: &dyn FileAccess,
         path: &str,
         chart: &str,
     ) -> Result<(), SourceError> {
@@ -259,7 +260,8 @@ impl Dependencies {
             let to = join_paths(folder, to);
             reader.copy_to(
                 tree,
-                (path, &to),
+                path,
+                &to,
                 &CopyTarget::unchanged(workshop),
                 &mut Budget::from_limits(reader.limits),
             )?;
@@ -315,7 +317,8 @@ fn check_name(wanted: &Dependency, chart: &str) -> Result<(), SourceError> {
 
 /// Returns the names of dependencies missing from the `charts` folder.
 fn missing_names<'d>(
-    (folder, files): (&str, &dyn FileAccess),
+    folder: &str,
+    files: &dyn FileAccess,
     declared: &'d [Dependency],
     chart: &str,
 ) -> Result<BTreeSet<&'d str>, SourceError> {

@@ -111,7 +111,7 @@ pub(super) fn fetch_entries(
             None => Some(&mut *own),
         };
         if let Some(edit) = needs.and_then(|needs| needs.edits.get_mut(&entry.file)) {
-            edit.set_replacement((entry.field, entry.index), fetched);
+            edit.set_replacement(entry.field, entry.index, fetched);
         }
     }
     for tree in &mut trees {
@@ -149,7 +149,7 @@ fn fetch_entry(
     // The closure runs again after fetching Git LFS objects, so it must not change shared state.
     let before = trees.get(number).map(|tree| tree.needs.clone()).unwrap_or_default();
     let lfs = trees.get(number).map_or_else(|| repository.0.enables_lfs(), |tree| tree.has_lfs);
-    let found = repository.0.with_reader_and_lfs((&commit, lfs), &making.limits, |reader| {
+    let found = repository.0.with_reader_and_lfs(&commit, lfs, &making.limits, |reader| {
         let mut needs = before.clone();
         // Report a missing folder here; Kustomize's message would show a path in the working folder.
         reader.folder(&path)?;
@@ -176,7 +176,7 @@ impl FetchedTree {
         making: &RenderInputs,
         using: impl Fn(&CommitReader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
-        self.repository.0.with_reader_and_lfs((&self.commit, self.has_lfs), &making.limits, using)
+        self.repository.0.with_reader_and_lfs(&self.commit, self.has_lfs, &making.limits, using)
     }
 
     /// Returns the replacements for `file`, or `None` to copy it unchanged. `to` is its destination relative

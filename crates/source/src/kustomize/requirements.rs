@@ -149,7 +149,7 @@ fn required_entries(
                 in_plugins.extend(configures.then(|| file_fields::plugin_files(text)).into_iter().flatten());
                 continue;
             }
-            match find_local(reader, (folder, file), text)? {
+            match find_local(reader, folder, file, text)? {
                 LocalEntry::Folder(at) => needed.push(at),
                 LocalEntry::File(at, entry) if configures => {
                     let content = reader.content(&at, &entry)?.unwrap_or_default();
@@ -186,7 +186,8 @@ enum LocalEntry {
 
 fn find_local(
     reader: &CommitReader<'_>,
-    (folder, file): (&str, &str),
+    folder: &str,
+    file: &str,
     text: &str,
 ) -> Result<LocalEntry, SourceError> {
     if is_address(text) {

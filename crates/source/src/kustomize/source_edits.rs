@@ -19,7 +19,8 @@ const CURRENT_VALUE: &str = "*";
 pub(super) fn apply_edits(
     found: &mut Kustomization,
     said: &KustomizeSource,
-    (path, reader): (&str, &CommitReader<'_>),
+    path: &str,
+    reader: &CommitReader<'_>,
     variables: &Variables,
 ) -> Result<(), SourceError> {
     let Kustomization { file, value } = found;

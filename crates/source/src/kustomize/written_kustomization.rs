@@ -40,8 +40,8 @@ impl KustomizationEdit {
     }
 
     /// Sets the replacement for an entry, identified by field and index.
-    pub fn set_replacement(&mut self, entry: (&'static str, usize), fetched: Replacement) {
-        self.entries.insert(entry, fetched);
+    pub fn set_replacement(&mut self, field: &'static str, index: usize, fetched: Replacement) {
+        self.entries.insert((field, index), fetched);
     }
 
     /// Returns the files to write for the kustomization at `path`, relative to `root`, a folder in the
@@ -104,9 +104,10 @@ mod tests {
         let mut edit = KustomizationEdit::with_value(
             json!({"resources": ["a.yaml", "https://x/a/b", "https://x/c.yaml"]}),
         );
-        edit.set_replacement(("resources", 1), Replacement::Folder { tree: 3, path: "base".into() });
+        edit.set_replacement("resources", 1, Replacement::Folder { tree: 3, path: "base".into() });
         edit.set_replacement(
-            ("resources", 2),
+            "resources",
+            2,
             Replacement::File { url: "https://x/c.yaml".into(), content: Arc::new(b"c".to_vec()) },
         );
         for (root, path, up) in [

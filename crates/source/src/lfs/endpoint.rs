@@ -72,7 +72,7 @@ impl<'w> LfsConnections<'w> {
     fn ssh_endpoint(&self, site: &RemoteLocation) -> Result<Endpoint, Problem> {
         let advice = "use the repository's https:// URL, and add a Secret for this URL";
         let command = format!("git-lfs-authenticate {} download", ssh::quote_for_shell(&site.server_path()));
-        let said = ssh::run_command((site, &command), self.access, self.network, &self.attempt)?;
+        let said = ssh::run_command(site, &command, self.access, self.network, &self.attempt)?;
         let bad = |what: &str| {
             Problem::new(format!("the server's response to git-lfs-authenticate {what}")).with_hint(advice)
         };

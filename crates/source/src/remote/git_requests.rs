@@ -108,18 +108,27 @@ fn list_names(way: &mut GitConnection) -> gix::Result<Vec<Ref>> {
     command.invoke_blocking(&mut way.transport, &mut Discard, false)
 }
 
-/// Fetches a tag, or a commit without its history. `into` is the repository to fetch into and the commits it
-/// already has.
-pub(crate) fn fetch_commit(
-    (address, access): (&Address, &AccessSettings),
+/// Commit or annotated tag to fetch.
+#[derive(Clone, Copy)]
+pub(crate) struct WantedObject {
+    pub id: ObjectId,
+    pub kind: Kind,
+}
+
+/// Fetches a tag, or a commit without its history, into `git`. `known` lists the commits that it already has.
+pub(crate) fn fetch_object(
+    address: &Address,
+    access: &AccessSettings,
     network: &Network,
     attempt: &Arc<Attempt>,
-    into: (&gix::Repository, &[ObjectId]),
-    (wanted, kind): (ObjectId, Kind),
+    git: &gix::Repository,
+    known: &[ObjectId],
+    wanted: WantedObject,
 ) -> Result<(), Problem> {
+    let WantedObject { id, kind } = wanted;
     let mut way = open_connection(address, access, network, attempt, network.limits.pack_bytes)?;
     let told = Arc::new(Mutex::new(String::new()));
-    let received = receive_pack(&mut way, into, wanted, (attempt, network.limits.object_bytes), &told);
+    let received = receive_pack(&mut way, git, known, id, attempt, network.limits.object_bytes, &told);
     let said = || to_line(&access.mask_secrets(told.lock().unwrap_or_else(PoisonError::into_inner).clone()));
     received.map_err(|error| match (way.problem(&error, attempt, access), said()) {
         (problem, said) if said.is_empty() || attempt.end_reason().is_some() => problem,
@@ -128,8 +137,7 @@ pub(crate) fn fetch_commit(
             Problem { message: what, can_be_local: false, ..problem }
         }
     })?;
-    let (git, _) = into;
-    match git.find_header(wanted) {
+    match git.find_header(id) {
         Ok(found) if found.kind() == kind => Ok(()),
         _ => Err(Problem::new(format!("the server did not send the {kind}"))),
     }
@@ -137,9 +145,11 @@ pub(crate) fn fetch_commit(
 
 fn receive_pack(
     way: &mut GitConnection,
-    (git, known): (&gix::Repository, &[ObjectId]),
+    git: &gix::Repository,
+    known: &[ObjectId],
     commit: ObjectId,
-    (attempt, object_bytes): (&Attempt, usize),
+    attempt: &Attempt,
+    object_bytes: usize,
     told: &Arc<Mutex<String>>,
 ) -> gix::Result<()> {
     let greeting = way.handshake()?;

@@ -20,7 +20,8 @@ use crate::credentials::AccessSettings;
 /// Connects to a host through its proxy and accepts a single connection on a local port. Returns the port, or
 /// `None` if the host needs no proxy.
 pub(super) fn open_relay(
-    (host, port): (&str, u16),
+    host: &str,
+    port: u16,
     access: &AccessSettings,
     network: &Network,
     attempt: &Arc<Attempt>,

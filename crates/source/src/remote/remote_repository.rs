@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gix::ObjectId;
 use gix::objs::Kind;
 
+use super::git_requests::{self, WantedObject};
 use super::mirror::{self, Mirror};
-use super::{Network, Problem, Singleflight, git_requests};
+use super::{Network, Problem, Singleflight};
 use crate::credentials::{AccessSettings, Credentials};
 use crate::lfs::{Lfs, LfsSource, Lookup};
 use crate::{Address, Refs, RequestKind, SourceError};
@@ -90,8 +91,10 @@ impl Remote {
             let attempt = self.network.attempts.start(self.network.limits.list_refs);
             git_requests::list_refs(&self.address, access, &self.network, &attempt)
         };
-        let asked = (&self.address, RequestKind::ListRefs);
-        let listed = self.network.listener.run_and_report(asked, || self.network.with_token(&access, list));
+        let listed = self
+            .network
+            .listener
+            .run_and_report(&self.address, RequestKind::ListRefs, || self.network.with_token(&access, list));
         listed.map_err(|problem| self.error("cannot list branches and tags", problem))
     }
 
@@ -110,29 +113,24 @@ impl Remote {
             return Ok(());
         }
         let tried = format!("cannot fetch commit {commit}");
-        let fetch = self.fetch_into((commit, Kind::Commit))?;
+        let fetch = self.fetch_into(WantedObject { id: commit, kind: Kind::Commit })?;
         self.mirror.add(commit, fetch).map_err(|problem| self.error(&tried, problem))
     }
 
     /// Returns a function that fetches a commit or a tag into a repository, given the commits it already has.
     fn fetch_into(
         &self,
-        wanted: (ObjectId, Kind),
+        wanted: WantedObject,
     ) -> Result<impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>, SourceError> {
         let access = self.access()?;
         Ok(move |git: &gix::Repository, known: &[ObjectId]| {
             let fetch = |access: &AccessSettings| {
                 let attempt = self.network.attempts.start(self.network.limits.fetch);
-                git_requests::fetch_commit(
-                    (&self.address, access),
-                    &self.network,
-                    &attempt,
-                    (git, known),
-                    wanted,
-                )
+                git_requests::fetch_object(&self.address, access, &self.network, &attempt, git, known, wanted)
             };
-            let asked = (&self.address, RequestKind::Fetch);
-            self.network.listener.run_and_report(asked, || self.network.with_token(&access, fetch))
+            self.network
+                .listener
+                .run_and_report(&self.address, RequestKind::Fetch, || self.network.with_token(&access, fetch))
         })
     }
 
@@ -165,11 +163,12 @@ impl Remote {
     /// Calls a function with a repository that has a commit and an annotated tag of it.
     pub fn with_tag<T>(
         &self,
-        (commit, tag): (ObjectId, ObjectId),
+        commit: ObjectId,
+        tag: ObjectId,
         using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
         if !self.with_commit(commit, |git| Ok(git.has_object(tag)))? {
-            let fetched = self.mirror.add_object(self.fetch_into((tag, Kind::Tag))?);
+            let fetched = self.mirror.add_object(self.fetch_into(WantedObject { id: tag, kind: Kind::Tag })?);
             fetched.map_err(|problem| self.error(&format!("cannot fetch tag {tag}"), problem))?;
         }
         self.mirror.read(using)

@@ -61,7 +61,7 @@ pub(crate) fn connect_ssh(
 ) -> Result<(Box<dyn Transport>, Session), Problem> {
     let path = site.server_path();
     let asked = format!("git-upload-pack {}", quote_for_shell(&path));
-    let (input, output, session) = start_ssh((site, &asked), access, network, attempt, bytes)?;
+    let (input, output, session) = start_ssh(site, &asked, access, network, attempt, bytes)?;
     let none = None::<(&str, Option<u16>)>;
     let connection =
         Connection::new(output, input, Protocol::V2, path.as_str(), none, ConnectMode::Process, false);
@@ -70,12 +70,13 @@ pub(crate) fn connect_ssh(
 
 /// Runs a command on the server and returns its output.
 pub(crate) fn run_command(
-    asked: (&RemoteLocation, &str),
+    site: &RemoteLocation,
+    command: &str,
     access: &AccessSettings,
     network: &Network,
     attempt: &Arc<Attempt>,
 ) -> Result<Vec<u8>, Problem> {
-    let (input, mut output, session) = start_ssh(asked, access, network, attempt, OUTPUT_BYTES_MAX)?;
+    let (input, mut output, session) = start_ssh(site, command, access, network, attempt, OUTPUT_BYTES_MAX)?;
     drop(input);
     let mut said = Vec::new();
     let read = output.read_to_end(&mut said);
@@ -88,7 +89,8 @@ pub(crate) fn run_command(
 
 /// Starts the `ssh` program, which runs a command on the server.
 fn start_ssh(
-    (site, asked): (&RemoteLocation, &str),
+    site: &RemoteLocation,
+    asked: &str,
     access: &AccessSettings,
     network: &Network,
     attempt: &Arc<Attempt>,
@@ -113,8 +115,8 @@ fn start_ssh(
         tempfile::Builder::new().prefix(KEY_FOLDER_PREFIX).tempdir_in(&network.mirrors).map_err(failed)?;
     let key = write_private(files.path(), "key", &format!("{}\n", key.trim_end())).map_err(failed)?;
     let hosts = write_private(files.path(), "known_hosts", &access.known_hosts).map_err(failed)?;
-    let relay = proxy_relay::open_relay((&site.host, site.port.unwrap_or(22)), access, network, attempt)?;
-    let mut command = ssh_command(site, access, network, (&key, &hosts), relay);
+    let relay = proxy_relay::open_relay(&site.host, site.port.unwrap_or(22), access, network, attempt)?;
+    let mut command = ssh_command(site, access, network, &key, &hosts, relay);
     // Parsed by the server's shell.
     command.arg(asked);
     let program = network.ssh.display();
@@ -155,7 +157,8 @@ fn ssh_command(
     site: &RemoteLocation,
     access: &AccessSettings,
     network: &Network,
-    (key, hosts): (&Path, &Path),
+    key: &Path,
+    hosts: &Path,
     relay: Option<u16>,
 ) -> Command {
     let mut command = Command::new(&network.ssh);

@@ -101,7 +101,7 @@ impl Network {
         let now = self.clock.seconds();
         self.tokens.cache.get_or_request(issuer, now, || match &issuer.kind {
             IssuerKind::Github { app, owner } => {
-                self.github_token((app, owner.as_deref()), issuer, access, now)
+                self.github_token(app, owner.as_deref(), issuer, access, now)
             }
             IssuerKind::Google(account) => self.google_token(account, issuer, access, now),
             IssuerKind::Azure(identity) => self.azure_token(identity, issuer, access, now),

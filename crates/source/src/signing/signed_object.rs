@@ -11,15 +11,28 @@ use super::signature_error::SignatureError;
 use crate::SourceError;
 use crate::repository::{Repository, Tag};
 
+/// Commit whose signature is checked, and the keys that may have signed it.
+#[derive(Clone, Copy, Debug)]
+pub struct SignatureCheck<'c> {
+    /// Hash of the commit.
+    pub commit: &'c str,
+    /// Revisions resolved to the commit. As in Argo CD, if an annotated tag of the commit is among them, the
+    /// tag must be signed instead.
+    pub names: &'c [&'c str],
+    /// Keys that the project accepts.
+    pub keys: &'c RequiredKeys,
+    /// Time for checking the keys' expiry.
+    pub now: Timestamp,
+}
+
 impl Repository {
-    /// Fails unless a commit is signed with an accepted key. As in Argo CD, if `names` contains an annotated
-    /// tag of the commit, the tag must be signed instead.
+    /// Fails unless a commit is signed with an accepted key.
     pub(crate) fn check_signed(
         &self,
-        (commit, names): (&str, &[&str]),
+        check: SignatureCheck<'_>,
         keyring: &Keyring,
-        (wanted, now): (&RequiredKeys, Timestamp),
     ) -> Result<(), SourceError> {
+        let SignatureCheck { commit, names, keys: wanted, now } = check;
         let tag = self.find_annotated_tag(commit, names)?;
         let of = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.commit_not_found(commit))?;
         let (what, signed): (String, SignedObject) = match &tag {

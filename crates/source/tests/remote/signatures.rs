@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tidegate_model::argo::ApplicationSource;
-use tidegate_source::{Credentials, RequiredKeys};
+use tidegate_source::{Credentials, RequiredKeys, SignatureCheck};
 use tidegate_testkit::git::{GitServer, RequestKind, ServerBehavior};
 use tidegate_testkit::signed_commits;
 
@@ -23,9 +23,9 @@ fn check(bench: &RemoteFixture, revision: &str) -> Result<(), String> {
     let source = ApplicationSource { repo_url: bench.url(), ..ApplicationSource::default() };
     let commit = bench.open().resolve(revision).unwrap();
     let wanted = RequiredKeys::new("shop", [signed_commits::key_id("alice").as_str()]).unwrap();
-    let (now, place) = ("2026-11-23T00:00:00Z".parse().unwrap(), (&source, Path::new("/")));
-    let checked = bench.repositories.check_signed(place, &commit, &[revision], (&wanted, now));
-    checked.map_err(|error| error.to_string())
+    let now = "2026-11-23T00:00:00Z".parse().unwrap();
+    let check = SignatureCheck { commit: &commit, names: &[revision], keys: &wanted, now };
+    bench.repositories.check_signed(&source, Path::new("/"), check).map_err(|error| error.to_string())
 }
 
 /// If a tag must be signed, the tag must be fetched, but only once. This must work with both versions of the
@@ -83,7 +83,8 @@ fn charts_are_not_signed() {
         ..ApplicationSource::default()
     };
     let wanted = RequiredKeys::new("shop", ["4AEE18F83AFDEB23"]).unwrap();
-    let (now, place) = ("2026-11-23T00:00:00Z".parse().unwrap(), (&source, Path::new("/")));
-    let said = bench.repositories.check_signed(place, "1.0.0", &["1.0.0"], (&wanted, now)).unwrap_err();
+    let now = "2026-11-23T00:00:00Z".parse().unwrap();
+    let check = SignatureCheck { commit: "1.0.0", names: &["1.0.0"], keys: &wanted, now };
+    let said = bench.repositories.check_signed(&source, Path::new("/"), check).unwrap_err();
     assert!(said.to_string().contains("project 'shop' has signatureKeys, so charts"), "{said}");
 }

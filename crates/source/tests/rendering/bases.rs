@@ -79,8 +79,10 @@ impl RemoteBaseFixture {
         let bases = with_ports.map(|prefix| prefix.parse().unwrap()).collect();
         let allowed = Arc::new(AllowedSources { bases, ..AllowedSources::default() });
         let fetching = DependencyFetcher::new(
-            (Arc::clone(&self.repositories), allowed),
-            (String::new(), Arc::new(permits)),
+            Arc::clone(&self.repositories),
+            allowed,
+            String::new(),
+            Arc::new(permits),
             signed,
         );
         self.bench.making.dependencies = Some(Arc::new(fetching));

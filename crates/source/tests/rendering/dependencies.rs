@@ -55,8 +55,10 @@ impl DependencyFixture {
         let charts = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
         let allowed = Arc::new(AllowedSources { charts, ..AllowedSources::default() });
         let fetching = DependencyFetcher::new(
-            (Arc::clone(&self.repositories), allowed),
-            (String::new(), Arc::new(permits)),
+            Arc::clone(&self.repositories),
+            allowed,
+            String::new(),
+            Arc::new(permits),
             None,
         );
         self.bench.making.dependencies = Some(Arc::new(fetching));

@@ -1,12 +1,10 @@
 //! Tests for signatures created by gpg. The results must match gpg's.
 
-use std::path::Path;
-
 use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSource;
-use tidegate_source::{Credentials, Repositories, RequiredKeys, SourceError};
+use tidegate_source::{Credentials, Repositories, RequiredKeys, SignatureCheck, SourceError};
 use tidegate_testkit::signed_commits;
 
 const ALL: [&str; 5] = ["alice", "bob", "carol", "dora", "frank"];
@@ -44,19 +42,20 @@ impl SignatureFixture {
         let source = ApplicationSource { repo_url: "./signed.git".into(), ..ApplicationSource::default() };
         let repository = self.repositories.open(&source.repo_url, self.folder.path()).unwrap();
         let commit = repository.resolve(revision).unwrap();
-        self.check_commit(&source, &commit, (revision, by), now).map_err(|error| error.to_string())
+        self.check_commit(&source, &commit, revision, by, now).map_err(|error| error.to_string())
     }
 
     fn check_commit(
         &self,
         source: &ApplicationSource,
         commit: &str,
-        (revision, by): (&str, &[String]),
+        revision: &str,
+        by: &[String],
         now: Timestamp,
     ) -> Result<(), SourceError> {
         let wanted = RequiredKeys::new("shop", by.iter().map(String::as_str)).unwrap();
-        let place: (&ApplicationSource, &Path) = (source, self.folder.path());
-        self.repositories.check_signed(place, commit, &[revision], (&wanted, now))
+        let check = SignatureCheck { commit, names: &[revision], keys: &wanted, now };
+        self.repositories.check_signed(source, self.folder.path(), check)
     }
 }
 

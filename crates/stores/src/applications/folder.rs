@@ -106,7 +106,7 @@ impl ApplicationStore for FolderStore {
             Arc::clone(&self.generated),
         );
         watcher.removed = self.removed.clone();
-        run_polling(watcher, (changes, &self.poll_requests), move |watcher, number| {
+        run_polling(watcher, changes, &self.poll_requests, move |watcher, number| {
             let mut events = watcher.poll_events();
             if watcher.last_poll_request != number {
                 watcher.last_poll_request = number;

@@ -34,7 +34,7 @@ pub use self::resource::{ApplicationKind, parse_application};
 use tidegate_application::AppKey;
 use tidegate_state::error::ServiceError;
 
-use self::resource_client::{RELIST_DELAYS, ResourceClient, WrittenPart, lock, managed_kind};
+use self::resource_client::{RELIST_DELAYS, ResourceClient, WriteTarget, WrittenPart, lock, managed_kind};
 use super::projects::{self, ProjectResults};
 use super::{ApplicationStore, StoreEvent, send_events};
 
@@ -99,8 +99,8 @@ impl KubernetesStore {
             let object = all.with_finalizers(&key, &application.metadata.finalizers);
             all.with_requester(&key, object, requester)
         };
-        let what = (self.resources.as_ref(), &key, WrittenPart::Resource);
-        self.client.write(what, build, |all, object| all.record_conflict(&key, object)).await.map(drop)
+        let target = WriteTarget { all: &self.resources, key: &key, part: WrittenPart::Resource };
+        self.client.write(target, build, |all, object| all.record_conflict(&key, object)).await.map(drop)
     }
 }
 
@@ -173,10 +173,8 @@ impl ApplicationStore for KubernetesStore {
         let written = |all: &mut ObservedResources<ApplicationKind>, object| {
             all.record_write(&key, application.operation.is_some(), object)
         };
-        self.client
-            .write((self.resources.as_ref(), &key, WrittenPart::Resource), merged, written)
-            .await
-            .map(drop)
+        let target = WriteTarget { all: &self.resources, key: &key, part: WrittenPart::Resource };
+        self.client.write(target, merged, written).await.map(drop)
     }
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {

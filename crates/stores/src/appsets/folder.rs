@@ -82,7 +82,7 @@ impl AppSetStore for FolderAppSetStore {
         let changes = self.generated.subscribe();
         let mut watcher = Watcher::new(&self.folder, Arc::clone(&self.state));
         watcher.removed = self.removed.clone();
-        run_polling(watcher, (changes, &PollRequests::default()), move |watcher, _| {
+        run_polling(watcher, changes, &PollRequests::default(), move |watcher, _| {
             !sender.is_closed() && watcher.read_events().into_iter().all(|event| sender.send(event).is_ok())
         });
         receiver

@@ -23,7 +23,7 @@ use super::{AppSetEvent, AppSetStore, Existence, WriteResult};
 use crate::applications::kubernetes::ApplicationKind;
 use crate::applications::kubernetes::observed_resources::{ManagedKind, ObservedResources};
 use crate::applications::kubernetes::resource_client::{
-    RELIST_DELAYS, ResourceClient, WriteOutcome, WrittenPart, lock, managed_kind,
+    RELIST_DELAYS, ResourceClient, WriteOutcome, WriteTarget, WrittenPart, lock, managed_kind,
 };
 use crate::applications::{KubernetesStore, MANAGED_LABEL};
 
@@ -176,16 +176,16 @@ impl AppSetStore for KubernetesAppSetStore {
 
     async fn write_status(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
         let key = AppKey::of_appset(set);
-        let what = (self.all.as_ref(), &key, WrittenPart::Status);
+        let target = WriteTarget { all: &self.all, key: &key, part: WrittenPart::Status };
         let build = |all: &mut ObservedResources<ApplicationSets>| all.with_status(&key, set);
-        self.client.write(what, build, |all, object| all.record_conflict(&key, object)).await.map(drop)
+        self.client.write(target, build, |all, object| all.record_conflict(&key, object)).await.map(drop)
     }
 
     async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
         let key = AppKey::of_appset(set);
-        let what = (self.all.as_ref(), &key, WrittenPart::Resource);
+        let target = WriteTarget { all: &self.all, key: &key, part: WrittenPart::Resource };
         let build = |all: &mut ObservedResources<ApplicationSets>| all.with_finalizer(&key, set);
-        self.client.write(what, build, |all, object| all.record_write(&key, false, object)).await.map(drop)
+        self.client.write(target, build, |all, object| all.record_write(&key, false, object)).await.map(drop)
     }
 
     async fn write_annotations(
@@ -194,9 +194,9 @@ impl AppSetStore for KubernetesAppSetStore {
         names: &'static [&'static str],
     ) -> Result<(), ServiceError> {
         let key = AppKey::of_appset(set);
-        let what = (self.all.as_ref(), &key, WrittenPart::Resource);
+        let target = WriteTarget { all: &self.all, key: &key, part: WrittenPart::Resource };
         let build = |all: &mut ObservedResources<ApplicationSets>| all.with_annotations(&key, set, names);
-        self.client.write(what, build, |all, object| all.record_write(&key, false, object)).await.map(drop)
+        self.client.write(target, build, |all, object| all.record_write(&key, false, object)).await.map(drop)
     }
 
     async fn is_being_deleted(&self, set: &ApplicationSet) -> Result<bool, ServiceError> {
@@ -215,10 +215,10 @@ impl AppSetStore for KubernetesAppSetStore {
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let propagation = if orphan { Propagation::Orphan } else { Propagation::Background };
         let key = AppKey::of_appset(set);
-        let what = (self.all.as_ref(), &key, WrittenPart::Resource);
+        let target = WriteTarget { all: &self.all, key: &key, part: WrittenPart::Resource };
         let requester = set.metadata.annotations.get(DELETION_REQUESTED_BY).map(String::as_str);
         let build = |all: &mut ObservedResources<ApplicationSets>| all.with_requester(&key, None, requester);
-        self.client.write(what, build, |all, object| all.record_write(&key, false, object)).await?;
+        self.client.write(target, build, |all, object| all.record_write(&key, false, object)).await?;
         self.remove::<ApplicationSets>(&key, &set.metadata.uid, propagation).await.map(drop)
     }
 
@@ -243,9 +243,10 @@ impl AppSetStore for KubernetesAppSetStore {
 
     async fn update(&self, application: &Application) -> Result<WriteResult, ServiceError> {
         let key = AppKey::of(application);
-        let what = (self.applications.as_ref(), &key, WrittenPart::Resource);
+        let target = WriteTarget { all: &self.applications, key: &key, part: WrittenPart::Resource };
         let build = |all: &mut ObservedResources<ApplicationKind>| all.with_spec(&key, application);
-        let outcome = self.client.write(what, build, |all, object| all.record_conflict(&key, object)).await?;
+        let outcome =
+            self.client.write(target, build, |all, object| all.record_conflict(&key, object)).await?;
         Ok(match outcome {
             WriteOutcome::Written => WriteResult::Done,
             WriteOutcome::Unchanged => {

@@ -122,9 +122,9 @@ async fn difference(
     question: ComparisonPurpose,
     sync: &SyncSpec,
 ) -> (ObjectStatus, bool, Vec<String>) {
-    let asked = (question, &sync.request);
     let now = Timestamp::from_millis(0);
-    let objects = effects::diff(&cluster.sim, asked, sync.targets(), now, None).await.unwrap().objects;
+    let comparing = effects::diff(&cluster.sim, question, &sync.request, sync.targets(), now, None);
+    let objects = comparing.await.unwrap().objects;
     let [object] = &objects[..] else { panic!("{objects:?}") };
     assert_eq!(object.refused, None);
     let paths = object.difference.changes.iter().map(|change| change.path.clone());

@@ -78,9 +78,9 @@ pub async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
         let place = format!("/api/v1/namespaces/{}/configmaps/rf", bench.namespace);
         let foreign = json!({"data": {"b": "2"}, "metadata": {"annotations": {"theirs": "1"}}});
         control.client(User::OBSERVER).patch(&place, &foreign).await.unwrap();
-        let comparison = (ComparisonPurpose::Sync, &sync.request);
-        let now = Timestamp::from_millis(0);
-        let objects = effects::diff(&cluster, comparison, sync.targets(), now, None).await.unwrap().objects;
+        let (purpose, now) = (ComparisonPurpose::Sync, Timestamp::from_millis(0));
+        let comparing = effects::diff(&cluster, purpose, &sync.request, sync.targets(), now, None);
+        let objects = comparing.await.unwrap().objects;
         for object in objects {
             assert_eq!((object.refused, object.estimate), (None, estimate), "{text}");
             let paths: Vec<String> =

@@ -31,16 +31,8 @@ pub fn hook_logs(events: &[OperationEvent]) -> Vec<AttemptLog> {
             }
             OperationEvent::LogsStored { task, logs, .. } => {
                 let Some(task) = plan.and_then(|plan| plan.task(*task)) else { continue };
-                let of_hook = logs.iter().map(|log| HookLogView {
-                    group: task.gvk.group.clone(),
-                    kind: task.gvk.kind.clone(),
-                    namespace: task.namespace.clone(),
-                    name: task.name.clone(),
-                    pod: log.pod.clone(),
-                    container: log.container.clone(),
-                    text: log.text.clone(),
-                });
-                let of_hook: Vec<_> = of_hook.map(|log| AttemptLog { attempt, log }).collect();
+                let of_hook = logs.iter().map(|log| AttemptLog { attempt, log: HookLogView::new(task, log) });
+                let of_hook: Vec<AttemptLog> = of_hook.collect();
                 if let Some(first) = of_hook.first() {
                     all.retain(|one| {
                         (one.attempt, hook_identity(&one.log)) != (attempt, hook_identity(&first.log))

@@ -7,7 +7,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
-use tidegate_lifecycle::NextAction;
 use tidegate_lifecycle::operation::{
     AppliedRef, ExecutedPlanView, Explanation, HookLog, HookLogView, OperationEvent, OperationView, Stage,
     Verdict, WaveStep, WaveView,
@@ -226,23 +225,8 @@ fn sample_record(word: &str) -> Record {
         claim: None,
         health_rules: None,
     };
-    let explanation = Explanation {
-        plan: None,
-        position: text(),
-        progress: text(),
-        awaited: Vec::new(),
-        deadline_in_seconds: None,
-        deadline_passed_seconds: None,
-        trouble: None,
-        paused: None,
-        rules_changed: None,
-        overridden: vec![text()],
-        next: None,
-        action: NextAction::default(),
-        awaits_attempt: false,
-        awaits_person: false,
-        at: at(80),
-    };
+    let explanation =
+        Explanation { progress: text(), overridden: vec![text()], ..Explanation::new(&text(), at(80)) };
     let explanation = ExplanationDocument::new(&operation, explanation, Some(false));
     let details = OperationDetails { operation, explanation, summary: None };
     Record { details, events: sample_events(word), first_sequence: 1, damage: Some(text()), read_at: at(80) }

@@ -138,7 +138,7 @@ fn run_summary(kind: RunKind) -> RunSummary {
 fn sample_run(word: &str) -> RunWithEvents {
     let events = sample_events(word);
     let state = events.iter().try_fold(State::New, apply).unwrap();
-    RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), |_| None)
+    RunWithEvents::from_rollout(run_summary(RunKind::Rollout), 1, &events, &state, at(100), |_| None)
 }
 
 /// Returns an Application's message and operation ID, if any, from the record. The operation was running when
@@ -160,8 +160,7 @@ fn record_of_stopped_operation(
         assert_eq!(operation, id());
         log.map(|(phase, message)| (phase, message.to_owned()))
     };
-    let run =
-        RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), end_of);
+    let run = RunWithEvents::from_rollout(run_summary(RunKind::Rollout), 1, &events, &state, at(100), end_of);
     let members = run.run.rollout.unwrap().members;
     let of = |name: &str| members.iter().find(|member| member.application == name).unwrap();
     assert_eq!(of("prod").operation, None, "its turn has not come");
@@ -324,7 +323,7 @@ fn a_deletion_numbers_its_steps_as_the_strategy_does() {
     let state = events.iter().try_fold(down::State::New, down::apply).unwrap();
     let line = RunSummary { end: None, finished_at: None, ..run_summary(RunKind::Deletion) };
     let RunWithEvents { run, facts: documents } =
-        RunWithEvents::from_deletion(line, (1, &events), &state, at(8));
+        RunWithEvents::from_deletion(line, 1, &events, &state, at(8));
     let steps: Vec<Option<u32>> =
         documents.iter().filter(|event| event.kind == "stage-changed").map(|event| event.step).collect();
     assert_eq!(steps, [Some(2), Some(1)]);

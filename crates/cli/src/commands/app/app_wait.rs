@@ -79,7 +79,8 @@ impl AwaitedOperation {
 pub(super) async fn wait_until_finished(
     transport: &Transport,
     awaited: &[AwaitedOperation],
-    (end, output): (&EndWaitArgs, Format),
+    end: &EndWaitArgs,
+    output: Format,
     printer: &Printer,
 ) -> Result<CommandOutcome, CliError> {
     let names: Vec<String> = awaited.iter().map(|one| one.name.clone()).collect();
@@ -92,7 +93,7 @@ pub(super) async fn wait_until_finished(
         let of = awaited.iter().find(|one| one.key == AppKey::of(application));
         of.is_none_or(|one| one.is_over(transport, application, printer))
     };
-    let found = match poll_until(transport, (&names, end.timeout), printer, is_over).await? {
+    let found = match poll_until(transport, &names, end.timeout, printer, is_over).await? {
         GoalResult::Met(found) => found,
         GoalResult::Unmet(left) => {
             match (output, left.as_slice()) {
@@ -230,8 +231,8 @@ fn is_over_within_timeout(since: &Cell<Option<Instant>>) -> impl Fn(&Application
 pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let transport = Transport::from_args(&args.transport, printer).await?;
     let reason_printer = ReasonPrinter::new(Goal::from_args(args), printer);
-    let names = select_names(&transport, (&args.names, &args.which), printer).await?;
-    let poll = poll_until(&transport, (&names, args.timeout), printer, |application| {
+    let names = select_names(&transport, &args.names, &args.which, printer).await?;
+    let poll = poll_until(&transport, &names, args.timeout, printer, |application| {
         reason_printer.observe(application)
     });
     let waited = tokio::select! {
@@ -270,7 +271,8 @@ pub(super) enum GoalResult {
 /// Polls until all named applications meet the goal.
 pub(super) async fn poll_until(
     transport: &Transport,
-    (names, timeout): (&[String], Option<Duration>),
+    names: &[String],
+    timeout: Option<Duration>,
     printer: &Printer,
     is_met: impl Fn(&Application) -> bool,
 ) -> Result<GoalResult, CliError> {

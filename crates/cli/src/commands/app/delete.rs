@@ -58,8 +58,8 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutco
     let mut ended = Vec::from_iter(refused);
     if !args.end.is_async {
         let by = args.end.timeout.map(|timeout| Instant::now() + timeout);
-        for one in awaited {
-            ended.push(wait_until_gone(&transport, one, (args.end.timeout, by), printer).await?);
+        for (name, known) in awaited {
+            ended.push(wait_until_gone(&transport, name, known, args.end.timeout, by, printer).await?);
             // The timeout expired, or the user interrupted the wait.
             if ended.last() == Some(&CommandOutcome::NotFinished) {
                 break;
@@ -157,8 +157,10 @@ fn lines_to_text(lines: Vec<String>) -> Text {
 /// Waits until the application is deleted or its deletion fails.
 async fn wait_until_gone(
     transport: &Transport,
-    (name, known): (&str, &Application),
-    (timeout, by): (Option<Duration>, Option<Instant>),
+    name: &str,
+    known: &Application,
+    timeout: Option<Duration>,
+    by: Option<Instant>,
     printer: &Printer,
 ) -> Result<CommandOutcome, CliError> {
     let mut signals = Signals::listen()?;

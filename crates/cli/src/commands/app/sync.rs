@@ -24,13 +24,13 @@ pub async fn run(args: &AppSyncArgs, printer: &Printer) -> Result<CommandOutcome
         Transport::service_client(&args.transport, "hook output")?;
     }
     let transport = Transport::from_args(&args.transport, printer).await?;
-    let names = select_names(&transport, (&args.names, &args.which), printer).await?;
+    let names = select_names(&transport, &args.names, &args.which, printer).await?;
     let all = find_each(&transport, names, printer).await?;
     let (awaited, refused) = request_syncs(args, &transport, &all, printer).await?;
     let finished = async {
         let ended = match awaited.as_slice() {
             [] => CommandOutcome::Done,
-            awaited => wait_until_finished(&transport, awaited, (&args.end, args.output), printer).await?,
+            awaited => wait_until_finished(&transport, awaited, &args.end, args.output, printer).await?,
         };
         Ok(CommandOutcome::worst(refused.then_some(CommandOutcome::ClaimConflict).into_iter().chain([ended])))
     };
@@ -93,7 +93,7 @@ async fn execute_plan(
         .send_plan_request(&Request::SyncPlan { name: name.to_owned(), hash, allow_drift, by, reason })
         .await?;
     let awaited = [AwaitedOperation::new(name, &known)];
-    wait_until_finished(&Transport::Service(client), &awaited, (&args.end, args.output), printer).await
+    wait_until_finished(&Transport::Service(client), &awaited, &args.end, args.output, printer).await
 }
 
 /// Returns the name of the only application, for an option that takes one application.

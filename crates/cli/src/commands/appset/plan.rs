@@ -57,7 +57,7 @@ fn plan_files(
         problems.extend(refused);
         let generated = to_appset_output(generated);
         let mut revisions = RevisionResolver { files: &files, base: &base, cache: BTreeMap::new(), printer };
-        let wrong = match plan_appset(&set, &generated, (service_state, &options), &mut revisions) {
+        let wrong = match plan_appset(&set, &generated, service_state, &options, &mut revisions) {
             Ok(plan) => {
                 let problems = plan.removal.iter().flat_map(|removal| &removal.problems);
                 problems.for_each(|problem| {
@@ -121,7 +121,8 @@ impl DefinedGates {
 fn plan_appset(
     set: &ApplicationSet,
     generated: &AppSetOutput,
-    (service_state, options): (Option<&ServiceState>, &AppSetRuleOptions),
+    service_state: Option<&ServiceState>,
+    options: &AppSetRuleOptions,
     revisions: &mut RevisionResolver<'_>,
 ) -> Result<AppSetPlan, Vec<String>> {
     let problems = strategy_problems(set, options);

@@ -119,8 +119,8 @@ impl SyncEffects {
             let (inbox, gate) = (self.inbox.clone(), gate.clone());
             move |verdict| inbox.push_input(Input::Gate { wave: index, gate: gate.clone(), verdict })
         };
-        let who = (self.id, header.request.application.as_str());
-        let ticket = self.shared.groups.request_place(who, all, group, Box::new(tell));
+        let application = &header.request.application;
+        let ticket = self.shared.groups.request_place(self.id, application, all, group, Box::new(tell));
         let (shared, targets, group) = (Arc::clone(&self.shared), header.targets, group.to_owned());
         let asking = tokio::spawn(async move {
             ensure_places_loaded(&shared, ticket, &group).await;

@@ -46,7 +46,7 @@ async fn diff_one(cluster: &SimCluster, question: ComparisonPurpose, manifest: &
     let text = manifest.as_value().to_string();
     let targets = manifests::parse("a.yaml", text.as_bytes(), &Limits::default()).unwrap();
     let targets = Targets { targets, ..Targets::default() };
-    let mut found = diff(cluster, (question, &request()), targets, NOW, None).await.unwrap().objects;
+    let mut found = diff(cluster, question, &request(), targets, NOW, None).await.unwrap().objects;
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
 }

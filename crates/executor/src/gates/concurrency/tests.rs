@@ -67,7 +67,7 @@ impl Scene {
             .map(|group| {
                 let (inbox, name) = (Arc::clone(&self.inbox), group.clone());
                 let tell = move |verdict| inbox.lock().unwrap().push((who, name.clone(), verdict));
-                (self.groups.request_place((id(who), "app"), wanted, group, Box::new(tell)), group.clone())
+                (self.groups.request_place(id(who), "app", wanted, group, Box::new(tell)), group.clone())
             })
             .collect();
         for (ticket, group) in tickets {
@@ -269,7 +269,7 @@ fn an_undefined_group_admits_no_operation_and_blocks_no_other() {
     let mut scene = Scene::new(3, [1, 1, 1]);
     let (first, second) = (Arc::clone(&scene.inbox), group_set(&["db"]));
     let tell = move |verdict| first.lock().unwrap().push((0, "db".to_owned(), verdict));
-    let ticket = scene.groups.request_place((id(0), "app"), &second, "db", Box::new(tell));
+    let ticket = scene.groups.request_place(id(0), "app", &second, "db", Box::new(tell));
     scene.groups.set_limit(ticket, "db", Err("it is not defined".into()));
     scene.request(1, &second);
     assert_eq!(

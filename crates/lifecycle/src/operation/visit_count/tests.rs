@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{Evidence, Health, HealthStatus, Observation, ObservedState, TaskId};
+use tidegate_model::{HealthStatus, Observation, TaskId};
 
-use self::build::{DIGEST, at, hook_task, id, plan, request, resource};
+use self::build::{DIGEST, at, hook_task, id, observed_state, plan, request, resource};
 use super::count_visits;
 use crate::operation::{
     Answer, ApplyResponse, ClearingResult, Command, DryRunResponse, Input, Stage, Subject, SyncOperation,
@@ -35,19 +35,6 @@ fn settle(runner: &mut SyncRunner, millis: i64) {
     }
 }
 
-fn observed_state(version: u64, status: HealthStatus) -> ObservedState {
-    ObservedState::Present {
-        uid: "uid".into(),
-        resource_version: version.to_string(),
-        generation: 1,
-        deleting: false,
-        kept_by: String::new(),
-        health: Some(Health::new(status, "")),
-        unjudged: false,
-        evidence: Evidence::ObservedGeneration(1),
-    }
-}
-
 fn answer_for(command: &TaskCommand) -> Answer {
     match command {
         TaskCommand::Check => Answer::Checked(Ok(DryRunResponse::default())),
@@ -57,7 +44,7 @@ fn answer_for(command: &TaskCommand) -> Answer {
             resource_version: "10".into(),
             generation: 1,
             message: String::new(),
-            observed: observed_state(10, HealthStatus::Progressing),
+            observed: observed_state("10", HealthStatus::Progressing),
             warnings: Vec::new(),
         }))),
         TaskCommand::ReleaseHook { .. } => Answer::Released(Ok(())),
@@ -107,8 +94,8 @@ fn runner_awaiting_health(width: u32, of_hooks: bool) -> SyncRunner {
 /// observation without a change and one with a change. Events are written from time to time.
 fn visits_until_healthy(width: u32, of_hooks: bool) -> u64 {
     let mut runner = runner_awaiting_health(width, of_hooks);
-    let arrival = |task: u32, version, status| {
-        let observation = Observation { at: at(1), seen: observed_state(version, status) };
+    let arrival = |task: u32, version: u64, status| {
+        let observation = Observation { at: at(1), seen: observed_state(&version.to_string(), status) };
         Arrival::Input(Input::Observed { task: TaskId(task), observation })
     };
     let all_but_one = width - 1;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::structs::generator_structs;
 use super::{ApplicationSetTemplate, MatchExpression, PullRequestGenerator, ScmGenerator};
 use crate::argo::{UnknownFields, is_false, schema_overrides};
 
@@ -139,205 +140,129 @@ pub struct LabelSelector {
     pub rest: UnknownFields,
 }
 
-/// Generator of a fixed list of parameter sets.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ListGenerator {
-    /// Parameter sets. The fields of each element are its parameters.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub elements: Vec<Value>,
-    /// Additional elements as a YAML list, usually templated inside a matrix generator.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub elements_yaml: String,
-    /// Fields that override those of `spec.template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<ApplicationSetTemplate>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+generator_structs! {
+    /// Generator of a fixed list of parameter sets.
+    pub struct ListGenerator {
+        /// Parameter sets. The fields of each element are its parameters.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub elements: Vec<Value>,
+        /// Additional elements as a YAML list, usually templated inside a matrix generator.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        pub elements_yaml: String,
+        ..template,
+    }
 
-/// Generator of one parameter set for each declared cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterGenerator {
-    /// Label selector for the clusters. Empty selects all clusters, including the local one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// Additional parameters by name, available as `values.NAME` in templates.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<String, String>,
-    /// True if the generator returns a single parameter set that lists all clusters as `clusters`.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub flat_list: bool,
-    /// Fields that override those of `spec.template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<ApplicationSetTemplate>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Generator of one parameter set for each declared cluster.
+    pub struct ClusterGenerator {
+        /// Label selector for the clusters. Empty selects all clusters, including the local one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub selector: Option<LabelSelector>,
+        ..values,
+        /// True if the generator returns a single parameter set that lists all clusters as `clusters`.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub flat_list: bool,
+        ..template,
+    }
 
-/// Generator of one parameter set for each folder or file in a Git repository.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct GitGenerator {
-    /// URL of the repository.
-    #[serde(rename = "repoURL")]
-    pub repo_url: String,
-    /// Branch, tag or commit. Empty means `HEAD`.
-    pub revision: String,
-    /// Folder patterns. If set, `files` is ignored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub directories: Vec<GitDirectory>,
-    /// File patterns. Each matching file contains parameter sets in YAML or JSON.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<GitFile>,
-    /// Name of the parameter that contains the path parameters.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub path_param_prefix: String,
-    /// Additional parameters by name, available as `values.NAME` in templates.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<String, String>,
-    /// Polling interval in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requeue_after_seconds: Option<i64>,
-    /// Fields that override those of `spec.template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<ApplicationSetTemplate>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Generator of one parameter set for each folder or file in a Git repository.
+    pub struct GitGenerator {
+        /// URL of the repository.
+        #[serde(rename = "repoURL")]
+        pub repo_url: String,
+        /// Branch, tag or commit. Empty means `HEAD`.
+        pub revision: String,
+        /// Folder patterns. If set, `files` is ignored.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub directories: Vec<GitDirectory>,
+        /// File patterns. Each matching file contains parameter sets in YAML or JSON.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub files: Vec<GitFile>,
+        /// Name of the parameter that contains the path parameters.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        pub path_param_prefix: String,
+        ..values,
+        ..requeue_after_seconds,
+        ..template,
+    }
 
-/// Folder pattern.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GitDirectory {
-    /// Glob pattern for the path. `*` does not match slashes.
-    pub path: String,
-    /// True if matching folders are excluded, even if another pattern includes them.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub exclude: bool,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Folder pattern.
+    pub struct GitDirectory {
+        /// Glob pattern for the path. `*` does not match slashes.
+        pub path: String,
+        /// True if matching folders are excluded, even if another pattern includes them.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub exclude: bool,
+    }
 
-/// File pattern.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GitFile {
-    /// Glob pattern for the path. `*` also matches slashes.
-    pub path: String,
-    /// True if matching files are excluded, even if another pattern includes them.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub exclude: bool,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// File pattern.
+    pub struct GitFile {
+        /// Glob pattern for the path. `*` also matches slashes.
+        pub path: String,
+        /// True if matching files are excluded, even if another pattern includes them.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub exclude: bool,
+    }
 
-/// Generator of one parameter set for each cluster that is selected by a resource.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterDecisionResourceGenerator {
-    /// Name of the ConfigMap that describes how to read the resources.
-    pub config_map_ref: String,
-    /// Name of the resource. Must be empty if `labelSelector` is set.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Label selector for the resources. Used instead of `name`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label_selector: Option<LabelSelector>,
-    /// Additional parameters by name, available as `values.NAME` in templates.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<String, String>,
-    /// Polling interval in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requeue_after_seconds: Option<i64>,
-    /// Fields that override those of `spec.template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<ApplicationSetTemplate>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Generator of one parameter set for each cluster that is selected by a resource.
+    pub struct ClusterDecisionResourceGenerator {
+        /// Name of the ConfigMap that describes how to read the resources.
+        pub config_map_ref: String,
+        /// Name of the resource. Must be empty if `labelSelector` is set.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        pub name: String,
+        /// Label selector for the resources. Used instead of `name`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub label_selector: Option<LabelSelector>,
+        ..values,
+        ..requeue_after_seconds,
+        ..template,
+    }
 
-/// Generator that combines every parameter set of one generator with every parameter set of another.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MatrixGenerator {
-    /// Two generators. The second is a template that is rendered with the first generator's parameters.
-    // A generator's schema can't contain itself, so `all_crds` adds the nested schemas.
-    #[schemars(with = "Vec<UnknownFields>")]
-    pub generators: Vec<ApplicationSetGenerator>,
-    /// Fields that override those of `spec.template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<ApplicationSetTemplate>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Generator that combines every parameter set of one generator with every parameter set of another.
+    pub struct MatrixGenerator {
+        /// Two generators. The second is a template that is rendered with the first generator's parameters.
+        // A generator's schema can't contain itself, so `all_crds` adds the nested schemas.
+        #[schemars(with = "Vec<UnknownFields>")]
+        pub generators: Vec<ApplicationSetGenerator>,
+        ..template,
+    }
 
-/// Generator that overrides the parameter sets of one generator with those of other generators.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MergeGenerator {
-    /// Generators to merge. Later generators take precedence.
-    // A generator's schema can't contain itself, so `all_crds` adds the nested schemas.
-    #[schemars(with = "Vec<UnknownFields>")]
-    pub generators: Vec<ApplicationSetGenerator>,
-    /// Names of the parameters that identify the sets to merge.
-    pub merge_keys: Vec<String>,
-    /// Fields that override those of `spec.template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<ApplicationSetTemplate>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Generator that overrides the parameter sets of one generator with those of other generators.
+    pub struct MergeGenerator {
+        /// Generators to merge. Later generators take precedence.
+        // A generator's schema can't contain itself, so `all_crds` adds the nested schemas.
+        #[schemars(with = "Vec<UnknownFields>")]
+        pub generators: Vec<ApplicationSetGenerator>,
+        /// Names of the parameters that identify the sets to merge.
+        pub merge_keys: Vec<String>,
+        ..template,
+    }
 
-/// Generator of the parameter sets that an HTTP service returns.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginGenerator {
-    /// Reference to the ConfigMap that contains the address of the service.
-    pub config_map_ref: PluginConfigMap,
-    /// Input to send to the service.
-    #[serde(default, skip_serializing_if = "PluginInput::is_empty")]
-    pub input: PluginInput,
-    /// Additional parameters by name, available as `values.NAME` in templates.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<String, String>,
-    /// Polling interval in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requeue_after_seconds: Option<i64>,
-    /// Fields that override those of `spec.template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<ApplicationSetTemplate>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Generator of the parameter sets that an HTTP service returns.
+    pub struct PluginGenerator {
+        /// Reference to the ConfigMap that contains the address of the service.
+        pub config_map_ref: PluginConfigMap,
+        /// Input to send to the service.
+        #[serde(default, skip_serializing_if = "PluginInput::is_empty")]
+        pub input: PluginInput,
+        ..values,
+        ..requeue_after_seconds,
+        ..template,
+    }
 
-/// Reference to the ConfigMap that contains the address of an HTTP service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PluginConfigMap {
-    /// Name of the ConfigMap. It contains the address and a reference to the token.
-    pub name: String,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
-}
+    /// Reference to the ConfigMap that contains the address of an HTTP service.
+    pub struct PluginConfigMap {
+        /// Name of the ConfigMap. It contains the address and a reference to the token.
+        pub name: String,
+    }
 
-/// Input to send to an HTTP service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PluginInput {
-    /// Parameters by name. Their values may have any type.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "schema_overrides::any_values")]
-    pub parameters: BTreeMap<String, Value>,
-    /// Unknown fields, preserved unchanged.
-    #[serde(flatten)]
-    pub rest: UnknownFields,
+    /// Input to send to an HTTP service.
+    pub struct PluginInput {
+        /// Parameters by name. Their values may have any type.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        #[schemars(schema_with = "schema_overrides::any_values")]
+        pub parameters: BTreeMap<String, Value>,
+    }
 }
 
 impl PluginInput {

@@ -64,9 +64,7 @@ impl Network {
         let given = self.azure_access_token(&client, scope, issuer, access, now)?;
         match &identity.registry {
             None => Ok(given),
-            Some(registry) => {
-                self.exchange_azure_token((&client, registry), &given.token, issuer, access, now)
-            }
+            Some(registry) => self.exchange_azure_token(&client, registry, &given.token, issuer, access, now),
         }
     }
 
@@ -126,7 +124,7 @@ impl Network {
         let link = self.link_to_issuer(authority, issuer, access, SecretText::default());
         let link = link.map_err(|problem| asked.connection_error(problem))?;
         let url = format!("{authority}/{tenant}/oauth2/v2.0/token");
-        let given: TokenResponse = form::send_form(&link, &url, &fields, (&asked, &hints))?;
+        let given: TokenResponse = form::send_form(&link, &url, &fields, &asked, &hints)?;
         if !is_token(&given.access_token) {
             return Err(asked.error("returned a response without a token").with_hint(hints.other).into());
         }
@@ -138,7 +136,8 @@ impl Network {
     /// <https://learn.microsoft.com/en-us/azure/container-registry/container-registry-authentication>.
     fn exchange_azure_token(
         &self,
-        (client, registry): (&Client, &str),
+        client: &Client,
+        registry: &str,
         token: &str,
         issuer: &Issuer,
         access: &AccessSettings,
@@ -167,7 +166,7 @@ impl Network {
         let link = self.link_to_issuer(&base, issuer, &access, SecretText::default());
         let link = link.map_err(|problem| asked.connection_error(problem))?;
         let given: ExchangeResponse =
-            form::send_form(&link, &format!("{base}/oauth2/exchange"), &fields, (&asked, &hints))?;
+            form::send_form(&link, &format!("{base}/oauth2/exchange"), &fields, &asked, &hints)?;
         if !is_token(&given.refresh_token) {
             let wrong = asked.error("returned a response without a token").with_hint(hints.other);
             return Err(TokenFailure::from(wrong));

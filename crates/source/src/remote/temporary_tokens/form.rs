@@ -22,7 +22,8 @@ pub(super) fn send_form<T: DeserializeOwned>(
     link: &Link,
     url: &str,
     fields: &[(&str, &str)],
-    (asked, hints): (&TokenRequest<'_>, &Hints),
+    asked: &TokenRequest<'_>,
+    hints: &Hints,
 ) -> Result<T, TokenFailure<Problem>> {
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let answer =

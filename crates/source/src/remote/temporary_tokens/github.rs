@@ -21,7 +21,8 @@ impl Network {
     /// installation by the repository's owner.
     pub(super) fn github_token(
         &self,
-        (app, owner): (&GithubApp, Option<&str>),
+        app: &GithubApp,
+        owner: Option<&str>,
         issuer: &Issuer,
         access: &AccessSettings,
         now: u64,

@@ -49,7 +49,7 @@ impl Network {
         let link = self.link_to_issuer(&account.token_uri, issuer, access, SecretText::default());
         let link = link.map_err(|problem| asked.connection_error(problem))?;
         let fields = [("grant_type", GRANT_TYPE), ("assertion", signed.as_str())];
-        let given: TokenResponse = form::send_form(&link, &account.token_uri, &fields, (&asked, &hints))?;
+        let given: TokenResponse = form::send_form(&link, &account.token_uri, &fields, &asked, &hints)?;
         if !is_token(&given.access_token) {
             return Err(asked.error("returned a response without a token").with_hint(hints.other).into());
         }

@@ -29,6 +29,16 @@ pub struct ResourceClient {
     pub scope: ManagedScope,
 }
 
+/// Resource to write.
+pub struct WriteTarget<'w, K: ManagedKind> {
+    /// Observed resources of the kind.
+    pub all: &'w Mutex<ObservedResources<K>>,
+    /// Key of the resource.
+    pub key: &'w AppKey,
+    /// Part of the resource to write.
+    pub part: WrittenPart,
+}
+
 /// Part of a resource that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenPart {
@@ -94,10 +104,11 @@ impl ResourceClient {
     /// after each conflict.
     pub async fn write<K: ManagedKind>(
         &self,
-        (all, key, part): (&Mutex<ObservedResources<K>>, &AppKey, WrittenPart),
+        target: WriteTarget<'_, K>,
         build: impl Fn(&mut ObservedResources<K>) -> Option<Object> + Send,
         written: impl Fn(&mut ObservedResources<K>, Object) + Send,
     ) -> Result<WriteOutcome, ServiceError> {
+        let WriteTarget { all, key, part } = target;
         for _ in 0..WRITE_ATTEMPTS_MAX {
             let Some(object) = build(&mut lock(all)) else { return Ok(WriteOutcome::Unchanged) };
             let answer = match part {

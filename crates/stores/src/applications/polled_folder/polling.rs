@@ -57,7 +57,8 @@ impl PollRequests {
 /// before it. Stops when `poll` returns false.
 pub fn run_polling<W: Send + 'static>(
     mut watcher: W,
-    (mut changed, requests): (watch::Receiver<()>, &PollRequests),
+    mut changed: watch::Receiver<()>,
+    requests: &PollRequests,
     poll: impl Fn(&mut W, u64) -> bool + Clone + Send + 'static,
 ) {
     let mut requested = requests.0.subscribe();

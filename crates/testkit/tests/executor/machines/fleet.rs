@@ -186,13 +186,9 @@ impl MachineEffects for FakeRolloutEffects {
 
     fn summary(state: &rollout::State) -> Option<SummaryOf<ProgressiveSync>> {
         let rollout = state.rollout()?;
-        Some(Summary {
-            application: None,
-            set: Some(rollout.set.clone()),
-            started_at: rollout.started_at,
-            finished_at: rollout.outcome.as_ref().map(|outcome| outcome.at),
-            details: rollout::Details::from_state(state)?,
-        })
+        let ended_at = rollout.outcome.as_ref().map(|outcome| outcome.at);
+        let details = rollout::Details::from_state(state)?;
+        Some(Summary::of_appset(&rollout.set, rollout.started_at, ended_at, details))
     }
 
     fn resume_input() -> Option<rollout::Input> {
@@ -297,13 +293,9 @@ impl MachineEffects for FakeTeardownEffects {
 
     fn summary(state: &teardown::State) -> Option<SummaryOf<OrderedDeletion>> {
         let teardown = state.teardown()?;
-        Some(Summary {
-            application: None,
-            set: Some(teardown.set.clone()),
-            started_at: teardown.started_at,
-            finished_at: teardown.outcome.as_ref().map(|outcome| outcome.at),
-            details: teardown::Details::from_state(state)?,
-        })
+        let ended_at = teardown.outcome.as_ref().map(|outcome| outcome.at);
+        let details = teardown::Details::from_state(state)?;
+        Some(Summary::of_appset(&teardown.set, teardown.started_at, ended_at, details))
     }
 
     fn execute(

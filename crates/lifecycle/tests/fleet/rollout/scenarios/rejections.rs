@@ -108,9 +108,12 @@ fn the_summary_shows_a_rollback() {
         told.push(progressing_condition(world.rollout()));
     }
     told.dedup();
-    let text: Vec<&str> = told.iter().map(|(_, message, _)| message.as_str()).collect();
+    let text: Vec<&str> = told.iter().map(|condition| condition.message.as_str()).collect();
     let back = "ApplicationSet is rolling back step 1: 1 Application failed in step 1 of 1 (maximum: 0): b";
     assert_eq!(text[..2], ["ApplicationSet is performing rollout of step 1", back]);
-    assert_eq!((told[1].0, told[1].2), (true, "ApplicationSetRollingBack"));
-    assert!(!told.last().unwrap().0 && text.last().unwrap().contains("was rolled back"), "{text:?}");
+    assert_eq!((told[1].is_progressing, told[1].reason), (true, "ApplicationSetRollingBack"));
+    assert!(
+        !told.last().unwrap().is_progressing && text.last().unwrap().contains("was rolled back"),
+        "{text:?}"
+    );
 }

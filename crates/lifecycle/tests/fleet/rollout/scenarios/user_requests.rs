@@ -171,7 +171,8 @@ fn a_pause_starts_nothing_and_stops_deadlines() {
     assert_eq!(format_statuses(&world), "a=Healthy b=Waiting c=Waiting ");
     // A paused rollout remains in its step, even if all Applications of the step are done.
     let condition = progressing_condition(world.rollout());
-    assert_eq!((condition.0, condition.1.as_str()), (true, "ApplicationSet is performing rollout of step 1"));
+    assert!(condition.is_progressing);
+    assert_eq!(condition.message, "ApplicationSet is performing rollout of step 1");
     let explained = world.explain();
     assert!(
         explained.contains("paused for 1 min 39 s by ann (because)") && !explained.contains("deadline"),
