@@ -172,8 +172,8 @@ impl Writer {
     }
 }
 
-/// Outcome of a group in doubt.
-enum Settled {
+/// Outcome of a group whose transaction was in doubt.
+enum GroupOutcome {
     Written,
     NotWritten,
 }
@@ -521,11 +521,11 @@ impl Inner {
                     drop(client);
                     self.report_outage(Some(error.to_string()));
                     match self.settle(writer, &rows).await? {
-                        Settled::Written => {
+                        GroupOutcome::Written => {
                             self.record_group(writer, rows);
                             return Ok(());
                         }
-                        Settled::NotWritten => continue,
+                        GroupOutcome::NotWritten => continue,
                     }
                 }
                 Err(error) => error,
@@ -581,7 +581,7 @@ impl Inner {
     }
 
     /// Finds out whether a group in doubt was written. Waits while the database is unavailable.
-    async fn settle(&self, writer: &mut Writer, rows: &GroupRows) -> Result<Settled, LogError> {
+    async fn settle(&self, writer: &mut Writer, rows: &GroupRows) -> Result<GroupOutcome, LogError> {
         loop {
             let client = self.writer_client(writer).await?;
             let result = async {
@@ -612,10 +612,10 @@ impl Inner {
                 _ => false,
             };
             if rows.streams.iter().all(|(stream, change)| has(Some(&change.after), stream)) {
-                return Ok(Settled::Written);
+                return Ok(GroupOutcome::Written);
             }
             if rows.streams.iter().all(|(stream, change)| has(change.before.as_ref(), stream)) {
-                return Ok(Settled::NotWritten);
+                return Ok(GroupOutcome::NotWritten);
             }
             let lost = rows.streams.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(LogError::LostEnd { streams: lost });

@@ -101,8 +101,8 @@ impl SharedLog {
         Arc::clone(&self.log)
     }
 
-    /// Returns the ID of the log for the service's Lease. Whoever leads the log knows that its predecessor has stopped
-    /// writing.
+    /// Returns the ID of the log for the service's Lease. The leader of the log knows that its predecessor has stopped
+    /// writing, so it can take the Lease at once.
     pub fn lease_state(&self) -> String {
         format!("log-{}", self.log.log_id().simple())
     }

@@ -1,6 +1,6 @@
 //! Replicas that share a log: joining, heartbeats, and ownership of the shards.
 //!
-//! A replica joins with a fresh incarnation, and counts its heartbeats. Whoever owns a shard is recorded in the
+//! A replica joins with a fresh incarnation, and counts its heartbeats. The owner of a shard is recorded in the
 //! shard's row, together with an epoch that rises with every change. A replica takes over the shards of another
 //! one only after it has watched that one's count stand still ([`ReplicaWatch`]); from then on, appends of the old
 //! owner fail, because they lock the same rows. No clock of another machine is involved.
