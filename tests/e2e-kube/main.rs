@@ -14,6 +14,9 @@ mod manifests;
 #[path = "../e2e/thirty_applications.rs"]
 mod thirty_applications;
 
+#[path = "../../crates/oplog/tests/log/postgres_server.rs"]
+mod postgres_server;
+
 mod applications;
 mod appsets;
 mod argo_cd_takeover;
@@ -44,6 +47,7 @@ mod replaced_objects;
 mod rights;
 mod rivals;
 mod secrets;
+mod shared_log;
 mod shop;
 mod status_writes;
 mod store;
@@ -104,6 +108,10 @@ fn tests() -> Vec<suite::Test> {
         leadership::a_standby_continues_when_the_first_service_is_killed,
         leadership::a_service_that_lost_its_lease_ends,
         leadership::a_service_waits_for_an_unavailable_api_server,
+        shared_log::a_standby_continues_an_operation_when_the_leader_is_killed,
+        shared_log::a_suspended_leader_writes_nothing_after_a_takeover,
+        shared_log::a_leader_that_stops_hands_over_at_once_with_its_plans,
+        shared_log::a_second_leader_is_refused,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
         output::hook_output_is_shown_while_the_hook_runs,
         output::missing_logs_are_noted_and_the_sync_continues,

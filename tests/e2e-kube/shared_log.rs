@@ -1,0 +1,128 @@
+//! Services that share an operation log in PostgreSQL. One leads, and the others are standbys.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::applications::{
+    bench_with_crds, commit_version, commit_waiting_version, complete_job, create, is_done, is_running,
+    wait_until,
+};
+use crate::bench::Running;
+use crate::kube_bench::KubeBench;
+use crate::postgres_server::PostgresServer;
+
+const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa99887766554433221100ff";
+const OTHER_MACHINE: [&str; 3] = ["--standby", "--state-dir", "elsewhere"];
+
+/// Returns a bench whose services share a new log, or `None` if PostgreSQL isn't installed.
+async fn bench_with_shared_log() -> Option<(KubeBench, String)> {
+    let url = PostgresServer::shared()?.new_log_url();
+    let mut bench = bench_with_crds().await;
+    bench.bench.set_variable("TIDEGATE_LOG_URL", &url);
+    bench.bench.set_variable("TIDEGATE_LOG_KEY", KEY);
+    Some((bench, url))
+}
+
+fn start(bench: &KubeBench, more: &[&str]) -> Running {
+    let namespace = &bench.namespace;
+    bench.start(&[&["serve", "--app-namespace", namespace, "--project-namespace", namespace], more].concat())
+}
+
+/// Starts a leader and a standby, which has its own state directory, as on another machine.
+fn start_both(bench: &KubeBench) -> (Running, Running) {
+    let mut first = start(bench, &[]);
+    first.wait_for_line("managing");
+    let mut second = start(bench, &OTHER_MACHINE);
+    second.wait_for_line("standby: ");
+    (first, second)
+}
+
+fn operation_id(app: &Value) -> Value {
+    let info = app["status"]["operationState"]["operation"]["info"].as_array().unwrap().clone();
+    info.into_iter().find(|one| one["name"] == "tidegate.dev/operation-id").unwrap()["value"].clone()
+}
+
+pub async fn a_standby_continues_an_operation_when_the_leader_is_killed() {
+    let Some((bench, url)) = bench_with_shared_log().await else { return };
+    commit_waiting_version(&bench, "2");
+    create(&bench).await;
+    let (first, mut second) = start_both(&bench);
+    let before = wait_until(&bench, is_running).await;
+    first.signal("KILL");
+    first.finish();
+    let killed = Instant::now();
+    second.wait_for_line("managing");
+    // The standby watches the leader's heartbeats for 8 s. The rest of the time is for a busy machine.
+    assert!(killed.elapsed() < Duration::from_secs(40), "{:?}", killed.elapsed());
+    eprintln!("the takeover took {:?}", killed.elapsed());
+    complete_job(&bench, "migrate").await;
+    let now = wait_until(&bench, is_done).await;
+    assert_eq!(operation_id(&now), operation_id(&before), "it must be the same operation");
+    bench.assert_created_once("Job", "migrate", "taken over from a leader that was killed").await;
+    // The standby has only the events in the database.
+    let server = PostgresServer::shared().unwrap();
+    let id = operation_id(&now);
+    let id = id.as_str().unwrap();
+    let open =
+        format!("SELECT count(*) FROM stream WHERE id = '{id}' AND finished_at IS NOT NULL AND last > 5");
+    assert_eq!(server.psql(&url, &open), "1");
+    second.signal("TERM");
+    second.finish().expect_code(0);
+    assert_eq!(server.psql(&url, "SELECT count(*) FROM shard WHERE owner IS NOT NULL"), "0");
+}
+
+pub async fn a_suspended_leader_writes_nothing_after_a_takeover() {
+    let Some((bench, _)) = bench_with_shared_log().await else { return };
+    create(&bench).await;
+    let (first, mut second) = start_both(&bench);
+    wait_until(&bench, is_done).await;
+    first.signal("STOP");
+    second.wait_for_line("managing");
+    commit_version(&bench, "2");
+    first.signal("CONT");
+    let ran = first.finish().expect_code(1);
+    assert!(
+        ran.err.contains("taken over the operation log") || ran.err.contains("no longer the leader"),
+        "{}",
+        ran.err
+    );
+    wait_until(&bench, |app| {
+        is_done(app) && app["status"]["history"].as_array().is_some_and(|all| all.len() == 2)
+    })
+    .await;
+    assert_eq!(bench.creations("Job", "migrate").await, 2, "once for each commit");
+    second.signal("TERM");
+    second.finish().expect_code(0);
+}
+
+pub async fn a_leader_that_stops_hands_over_at_once_with_its_plans() {
+    let Some((bench, _)) = bench_with_shared_log().await else { return };
+    create(&bench).await;
+    let (first, mut second) = start_both(&bench);
+    wait_until(&bench, is_done).await;
+    commit_version(&bench, "2");
+    let planned = bench.run(&["app", "plan", "shop", "-o", "json"]).expect_code(0);
+    let planned: Value = serde_json::from_str(&planned.out).unwrap();
+    let hash = planned["hash"].as_str().unwrap_or_else(|| panic!("no hash in {planned}")).to_owned();
+    first.signal("TERM");
+    first.finish().expect_code(0);
+    let stopped = Instant::now();
+    second.wait_for_line("managing");
+    assert!(stopped.elapsed() < Duration::from_secs(8), "{:?}", stopped.elapsed());
+    let plans = bench.run(&["app", "plans", "shop", "-o", "json", "--state-dir", "elsewhere"]).expect_code(0);
+    assert!(plans.out.contains(&hash), "{hash}: {}", plans.out);
+    second.signal("TERM");
+    second.finish().expect_code(0);
+}
+
+pub async fn a_second_leader_is_refused() {
+    let Some((bench, _)) = bench_with_shared_log().await else { return };
+    create(&bench).await;
+    let mut first = start(&bench, &[]);
+    first.wait_for_line("managing");
+    let ran = start(&bench, &["--state-dir", "elsewhere"]).finish().expect_code(4);
+    assert!(ran.err.contains(&format!("pid {}", first.pid)) && ran.err.contains("--standby"), "{}", ran.err);
+    first.signal("TERM");
+    first.finish().expect_code(0);
+}
