@@ -13,8 +13,8 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_application::AppKey;
 use tidegate_application::machine::{
-    ApplicationMachine, ChangedResource, ComparisonStart, Decision, FinishedComparison, Input, RefreshId,
-    Settings,
+    ApplicationMachine, ChangedResource, ComparisonStart, Decision, FinishedComparison, Input, Phase,
+    RefreshId, Settings,
 };
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::rollout::OperationReport;
@@ -28,7 +28,7 @@ pub use self::requests::end_in_engine;
 
 use self::persistence::PendingWrite;
 use super::comparison_cache::ComparisonCache;
-use super::comparison_result::ComparisonResult;
+use super::comparison_result::{ComparisonResult, RetainedPlan};
 use super::messages::{AppMessage, Reply, SupervisorMessage};
 use super::shared_state::SharedState;
 use super::watches::WatchPosition;
@@ -63,6 +63,8 @@ pub struct ActorState {
     machine: ApplicationMachine,
     /// Reusable results of the last comparison.
     comparison_cache: ComparisonCache,
+    /// Plan of the last comparison, while the operation that follows is being prepared.
+    retained_plan: Option<RetainedPlan>,
     /// Clients that wait for a comparison.
     refresh_replies: BTreeMap<RefreshId, Reply>,
     /// Receivers of the reports about child operations.
@@ -99,6 +101,7 @@ impl Actor for ApplicationActor {
             shared,
             supervisor,
             comparison_cache: ComparisonCache::default(),
+            retained_plan: None,
             refresh_replies: BTreeMap::new(),
             child_reports: BTreeMap::new(),
             pending_write: None,
@@ -218,6 +221,9 @@ impl ActorState {
             }
         }
         self.child_reports.retain(|operation, _| self.machine.tracks_child(*operation));
+        if self.machine.phase() != Phase::Preparing {
+            self.retained_plan = None;
+        }
     }
 
     /// Takes over the cached results of a comparison, and the objects that the watches report from now on.
@@ -227,9 +233,16 @@ impl ActorState {
         start: ComparisonStart,
         began_at: Timestamp,
     ) -> FinishedComparison {
-        let ComparisonResult { outcome, objects, read_since, cache, operation_relation, is_access_denied } =
-            result;
-        self.comparison_cache = cache;
+        let ComparisonResult {
+            outcome,
+            objects,
+            read_since,
+            cache,
+            operation_relation,
+            is_access_denied,
+            plan,
+        } = result;
+        (self.comparison_cache, self.retained_plan) = (cache, plan);
         let has_objects = objects.is_some();
         if let Some(objects) = objects
             && let Ok(place) = self.shared.destinations.resolve(&self.machine.application().spec.destination)

@@ -14,9 +14,7 @@ use tidegate_application::sources::{Sources, revisions_of_fields};
 use tidegate_application::supersede::{ManifestComparison, SupersedableOperation};
 use tidegate_application::{automated, external_urls, operation, supersede};
 use tidegate_cluster::{Cluster, ClusterError};
-use tidegate_executor::effects::{
-    self, ComparisonPurpose, Differences, NO_OPERATION, ObjectDifference, ObjectStatus,
-};
+use tidegate_executor::effects::{self, Differences, NO_OPERATION, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW_PREFIX};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
@@ -32,7 +30,7 @@ use tidegate_planner::{HOOK_OBJECT_KEPT, all_images, annotated_wave};
 
 use super::admission::{admit, check_signatures, refuse_hooks, refuse_resources};
 use super::comparison_cache::{ComparisonCache, ComparisonFindings, ComparisonInput, SearchExtent};
-use super::comparison_result::ComparisonResult;
+use super::comparison_result::{ComparisonResult, RetainedPlan};
 use super::confirmations::Confirmations;
 use super::destinations::{DestinationError, ResolvedDestination};
 use super::discovery::CachedCluster;
@@ -75,10 +73,18 @@ pub async fn compare(
     cache: ComparisonCache,
 ) -> ComparisonResult {
     let newest = ManifestComparison::Unknown;
-    let mut comparison =
-        Comparison { shared, application, level, cache, newest, read_since: None, is_access_denied: false };
+    let mut comparison = Comparison {
+        shared,
+        application,
+        level,
+        cache,
+        newest,
+        read_since: None,
+        is_access_denied: false,
+        plan: None,
+    };
     let compared = comparison.compare().await;
-    let Comparison { cache, newest, read_since, is_access_denied, .. } = comparison;
+    let Comparison { cache, newest, read_since, is_access_denied, plan, .. } = comparison;
     let operation = application.operation.as_ref().and_then(operation::engine_id);
     match compared {
         Ok((outcome, objects)) => {
@@ -90,6 +96,7 @@ pub async fn compare(
                 cache,
                 operation_relation,
                 is_access_denied,
+                plan,
             }
         }
         Err(ComparisonFailure { kind, revisions, message }) => {
@@ -108,6 +115,7 @@ pub async fn compare(
                 cache,
                 operation_relation,
                 is_access_denied,
+                plan: None,
             }
         }
     }
@@ -187,6 +195,8 @@ struct Comparison<'a> {
     /// Watch position before the cluster was read.
     read_since: Option<WatchPosition>,
     is_access_denied: bool,
+    /// Plan for an automated sync.
+    plan: Option<RetainedPlan>,
 }
 
 impl Comparison<'_> {
@@ -284,11 +294,15 @@ impl Comparison<'_> {
         let manifests =
             shared.manifests.targets(sources, revisions, context, level == RefreshLevel::Hard).await?;
         let cluster = reading_cluster(shared, &place, &manifests, level);
-        let differing = diff_manifests(cluster.as_ref(), &request, known.as_ref(), &manifests).await;
+        let (cluster, targets) = (cluster.as_ref(), &manifests.targets);
+        let differing = shared.engine.compare(cluster, &request, targets, known.as_ref()).await;
         self.is_access_denied =
             differing.as_ref().is_err_and(|error| !error.is_transient && !error.is_outage);
-        let Differences { objects: differences, findings, is_complete } =
+        let (Differences { objects: differences, findings, is_complete }, plan) =
             differing.map_err(comparison_error)?;
+        let may_sync = automated(application).is_some() && application.operation.is_none();
+        let permit = Arc::clone(&shared.plan_permits).try_acquire_owned().ok().filter(|_| may_sync);
+        self.plan = permit.map(|permit| RetainedPlan { plan: Arc::new(plan), _permit: permit });
         if known.as_ref().is_none_or(|known| !known.searched) {
             let extent = match is_complete {
                 true => SearchExtent::Complete,
@@ -387,17 +401,6 @@ fn reading_cluster(
     Arc::new(CachedCluster { cluster, discovery: shared.watches.discovery(place), required_kinds })
 }
 
-/// Compares the cluster with manifests.
-async fn diff_manifests(
-    cluster: &dyn Cluster,
-    request: &SyncRequest,
-    known: Option<&ApplicationInventory>,
-    manifests: &RenderedManifests,
-) -> Result<Differences, CallError> {
-    let targets = Targets { targets: manifests.targets.as_ref().clone(), ..Targets::default() };
-    effects::diff(cluster, ComparisonPurpose::Manifests, request, targets, SystemClock.now(), known).await
-}
-
 fn comparison_error(error: CallError) -> String {
     format!("cannot compare with the cluster: {}", error.message)
 }
@@ -410,9 +413,9 @@ pub async fn sync_differences(
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
     let PreviewInput { cluster, request, known, manifests } =
         preview_input(shared, application, named).await?;
-    let found = diff_manifests(cluster.as_ref(), &request, known.as_ref(), &manifests)
-        .await
-        .map_err(comparison_error)?;
+    let (cluster, targets) = (cluster.as_ref(), &manifests.targets);
+    let comparing = shared.engine.compare(cluster, &request, targets, known.as_ref());
+    let (found, _) = comparing.await.map_err(comparison_error)?;
     Ok((found.objects, found.findings))
 }
 

@@ -1,13 +1,26 @@
 //! Result of a comparison.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidegate_application::comparison::ComparisonOutcome;
 use tidegate_application::machine::OperationRelation;
 use tidegate_model::ObjectKey;
+use tidegate_planner::ComparedPlan;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::comparison_cache::ComparisonCache;
 use super::watches::{TrackedObject, WatchPosition};
+
+/// Maximum number of plans that comparisons keep in memory for the operations that follow. All other
+/// operations compute their plan again.
+pub const RETAINED_PLANS_MAX: usize = 16;
+
+/// Plan of a comparison, kept for the operation that follows.
+pub struct RetainedPlan {
+    pub plan: Arc<ComparedPlan>,
+    pub _permit: OwnedSemaphorePermit,
+}
 
 /// Result of a comparison, with data that later comparisons use.
 pub struct ComparisonResult {
@@ -22,4 +35,6 @@ pub struct ComparisonResult {
     pub operation_relation: OperationRelation,
     /// True if the cluster denies access to the objects. No event reports when access is granted.
     pub is_access_denied: bool,
+    /// Plan for an automated sync.
+    pub plan: Option<RetainedPlan>,
 }

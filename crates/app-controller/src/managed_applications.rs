@@ -19,11 +19,12 @@ use tidegate_state::state_dir::StateDir;
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::{ApplicationStore, StoreEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinSet;
 
 use super::application_cache::ApplicationCache;
 use super::application_service::ApplicationService;
+use super::comparison_result::RETAINED_PLANS_MAX;
 use super::declared_secrets::{self, DeclaredSecrets};
 use super::deletion_queue::DeletionQueue;
 use super::dependency_graph::DependencyGraph;
@@ -168,6 +169,7 @@ impl ManagedApplications {
             dependencies: DependencyGraph::default(),
             deletion_queue: DeletionQueue::default(),
             watches,
+            plan_permits: Arc::new(Semaphore::new(RETAINED_PLANS_MAX)),
             reconcile_metrics: ReconcileMetrics::default(),
             steps: watch::Sender::default(),
             git_requests,

@@ -15,6 +15,7 @@ use tidegate_model::argo::Application;
 use tidegate_model::{ClaimConflictPolicy, ClaimHolder, Destination, OperationId, SafePoint};
 
 use super::admission::{self, AdmittedSync, Stage};
+use super::comparison_result::RetainedPlan;
 use super::kubernetes_events::write_refusal_event;
 use super::messages::AppMessage;
 use super::operation_history::{load_operation, progress_from_summary, progress_from_view};
@@ -66,11 +67,13 @@ pub async fn prepare(
     Ok((revisions, id))
 }
 
-/// Runs the operation until it finishes, and reports its progress to the actor.
+/// Runs the operation until it finishes, and reports its progress to the actor. `plan` is the plan of the
+/// comparison that led to the operation.
 pub async fn run(
     shared: Arc<SharedState>,
     mut application: Arc<Application>,
     operation: OperationId,
+    mut plan: Option<RetainedPlan>,
     actor: ActorRef<AppMessage>,
 ) {
     let notify = |progress| {
@@ -89,7 +92,7 @@ pub async fn run(
         None => shared.destinations.await_reachable(&application.spec.destination).await,
     }
     loop {
-        match begin(&shared, &application, operation).await {
+        match begin(&shared, &application, operation, plan.take()).await {
             Ok(()) => return follow_progress(&shared, operation, notify).await,
             Err(StartError::Unreachable(why)) => {
                 let reason = format!("waiting for its cluster: {why}");
@@ -167,6 +170,7 @@ async fn begin(
     shared: &Arc<SharedState>,
     application: &Application,
     operation: OperationId,
+    plan: Option<RetainedPlan>,
 ) -> Result<(), StartError> {
     match shared.engine.resume(operation).await {
         Ok(()) | Err(EngineError::AlreadyFinished { .. }) => return Ok(()),
@@ -192,7 +196,8 @@ async fn begin(
     approval::refuse_unapproved(&policy, &requested).map_err(StartError::Refused)?;
     // The permission may have changed since the request. Every write is checked as well.
     let admitted = admission::check(shared, application, &requested, Stage::Start).await?;
-    let (request, targets) = admitted.engine_input(shared, application, &requested).await?;
+    let (request, mut targets) = admitted.engine_input(shared, application, &requested).await?;
+    targets.compared = plan.map(|retained| retained.plan);
     // If another operation of the Application is running, for example because of `tidegate sync`, that
     // operation finishes first.
     Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)

@@ -21,7 +21,7 @@ use tidegate_state::gates::GateFile;
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::ApplicationStore;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::application_cache::ApplicationCache;
 use super::deletion_queue::DeletionQueue;
@@ -94,6 +94,8 @@ pub struct SharedState {
     pub deletion_queue: DeletionQueue,
     /// Watches of the Applications' objects.
     pub watches: WatchRegistry,
+    /// Permits to keep the plans of comparisons for the operations that follow.
+    pub plan_permits: Arc<Semaphore>,
     /// Metrics of comparisons.
     pub reconcile_metrics: ReconcileMetrics,
     /// Number of messages that the Application and ApplicationSet actors have handled.

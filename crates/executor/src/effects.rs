@@ -32,6 +32,7 @@ use tidegate_lifecycle::operation::{Answer, TaskCommand};
 
 pub(crate) use call_errors::call_error;
 pub use comparison::ComparisonPurpose;
+pub(crate) use diff::compare_manifests;
 pub use diff::{Differences, NO_OPERATION, ObjectDifference, ObjectStatus, diff};
 pub use extensions::{ExtensionNames, warn_of_invalid_health_annotations, warn_of_missing_extensions};
 pub(crate) use hook_diagnostics::{DIAGNOSTICS_TIMEOUT, HookDiagnostics, read_diagnostics as read_logs};

@@ -11,9 +11,10 @@ use std::time::Duration;
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{OperationView, Verdict};
+use tidegate_lifecycle::operation::{CallError, OperationView, Verdict};
 use tidegate_model::{ClaimConflictPolicy, Destination, OperationId, SyncRequest};
-use tidegate_oplog::LogError;
+use tidegate_oplog::{ApplicationInventory, LogError};
+use tidegate_planner::{ComparedPlan, Target};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -21,13 +22,14 @@ pub use self::builder::EngineBuilder;
 use crate::actors::operation::Report;
 use crate::actors::supervisor::{Submission, SupervisorMessage};
 use crate::duration_histogram::HistogramSnapshot;
-use crate::effects::{ExtensionNames, Targets};
+use crate::effects::{self, Differences, ExtensionNames, Targets};
 use crate::engine_context::EngineContext;
 use crate::error::EngineError;
 use crate::gates::{GateDefinitions, StepGateRequest, evaluate_step_gate};
 use crate::ids::Ids;
 use crate::log::{Log, StoreError, run_blocking, store_json};
 use crate::manifests::SubmittedManifests;
+use crate::plan_counters::PlanCounts;
 use crate::policy_check::PolicyCheck;
 
 /// Default limit on concurrent calls to a cluster.
@@ -143,6 +145,26 @@ impl Engine {
         self.shared.log_actor.metrics.pending_batches.load(Ordering::Relaxed)
     }
 
+    /// Returns the numbers of plans since the engine started.
+    pub fn plan_counts(&self) -> PlanCounts {
+        self.shared.plan_counters.snapshot()
+    }
+
+    /// Compares an application with its manifests. Also returns the plan, for an operation that follows
+    /// ([`Targets::compared`]).
+    pub async fn compare(
+        &self,
+        cluster: &dyn Cluster,
+        request: &SyncRequest,
+        targets: &Arc<Vec<Target>>,
+        inventory: Option<&ApplicationInventory>,
+    ) -> Result<(Differences, ComparedPlan), CallError> {
+        let now = self.shared.clock.now();
+        let compared = effects::compare_manifests(cluster, request, targets, now, inventory).await?;
+        self.shared.plan_counters.count_plan(false);
+        Ok(compared)
+    }
+
     /// Returns an ID for [`Engine::ensure`] that sorts after all existing operations.
     pub async fn next_id(&self) -> Result<OperationId, EngineError> {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
@@ -185,7 +207,9 @@ impl Engine {
         let plan = targets.pinned.as_ref().map(|pinned| Box::new(pinned.to_reference()));
         let manifests = match if_open {
             ClaimConflictPolicy::Refuse => Targets::default(),
-            ClaimConflictPolicy::Queue | ClaimConflictPolicy::Supersede => targets.clone(),
+            ClaimConflictPolicy::Queue | ClaimConflictPolicy::Supersede => {
+                Targets { compared: None, ..targets.clone() }
+            }
         };
         let place = Arc::clone(&self.shared.submission_permits).try_acquire_owned().ok();
         let submitted = place.map(|permit| Box::new(SubmittedManifests { targets, permit }));

@@ -18,6 +18,7 @@ use crate::health_evaluation::rules_digest;
 use crate::log::{Log, LogFailure};
 use crate::machines::MachineRegistry;
 use crate::output::OutputLimits;
+use crate::plan_counters::PlanCounters;
 use crate::policy_check::PolicyCheck;
 
 /// State shared by all actors of one engine.
@@ -53,6 +54,7 @@ pub(crate) struct EngineContext {
     pub output_limits: OutputLimits,
     /// Limit on operations that keep their manifests in memory while waiting to be planned.
     pub submission_permits: Arc<Semaphore>,
+    pub plan_counters: PlanCounters,
 }
 
 /// Interval and retention of compactions.

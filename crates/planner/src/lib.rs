@@ -26,10 +26,12 @@
 //! | [`role_bindings`] | bindings that must be recreated to change their role |
 //! | `task_order` | order of tasks |
 //! | `plan` | planning from all inputs |
+//! | `compared_plan` | reuse of a comparison's plan by an operation |
 //! | `drift` | changes that make a stored plan outdated |
 //! | `spec_problems` | errors in an Application's specification |
 
 mod availability;
+mod compared_plan;
 mod deletion;
 mod diff;
 mod draft;
@@ -59,6 +61,7 @@ mod task_order;
 mod text;
 mod waves;
 
+pub use compared_plan::ComparedPlan;
 pub use deletion::{count_deletion_hooks, deletion_hook_phases};
 pub use diff::{
     Change, Comparer, Difference, IgnoreError, JqError, LiveFieldChange, TakenOverFields,
@@ -74,7 +77,7 @@ pub use plan::{
     PlanInput, PlanResult, all_images, deleted_objects, named_objects, operation_namespaces, plan,
 };
 pub use prune::prune_refusal_reason;
-pub use resources::{HOOK_OBJECT_KEPT, can_overwrite_shared, shared_resource_refusal};
+pub use resources::{HOOK_OBJECT_KEPT, ONLY_OUT_OF_SYNC, can_overwrite_shared, shared_resource_refusal};
 pub use spec_problems::{SpecChecker, spec_problems};
 pub use sync_options::{
     can_fall_back_to_client_side, managers_to_take_over, requires_confirmation, unknown_options,

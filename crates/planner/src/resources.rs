@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_model::{
-    Action, Cascade, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotated_application,
+    Action, Cascade, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, Task, annotated_application,
     annotations,
 };
 
@@ -22,7 +22,16 @@ use crate::text::escape;
 use crate::waves::wave_of_object;
 
 /// Option that fails the operation if an object belongs to another application.
-const FAIL_ON_SHARED: &str = "FailOnSharedResource=true";
+pub(crate) const FAIL_ON_SHARED: &str = "FailOnSharedResource=true";
+
+/// Option that leaves objects alone if they are in sync.
+pub const ONLY_OUT_OF_SYNC: &str = "ApplyOutOfSyncOnly=true";
+
+/// Finding code for an object that belongs to another application as well.
+pub(crate) const SHARED_RESOURCE: &str = "shared-resource";
+
+/// Start of the reason for applying an object that is out of sync.
+pub(crate) const OUT_OF_SYNC: &str = "out of sync at ";
 
 /// Finding code for a hook whose result comes from an earlier operation's object.
 pub const HOOK_OBJECT_KEPT: &str = "hook-object-kept";
@@ -90,7 +99,7 @@ impl Drafter<'_> {
         if let Some(live) = live.filter(|_| self.request.options.has("RespectIgnoreDifferences=true")) {
             self.comparer.preserve_ignored(&mut manifest, live);
         }
-        let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
+        let only_out_of_sync = self.request.options.has(ONLY_OUT_OF_SYNC);
         // Comparing objects is expensive, so only do it if needed.
         let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
         // Client-side apply removes fields that are in the last-applied manifest but not in the new one,
@@ -104,37 +113,26 @@ impl Drafter<'_> {
             false => self.comparer.first_difference(&manifest, live, &taken),
         });
         draft.changes_live = difference.is_some();
-        let (action, reason) = match (live, difference) {
-            (None, _) => (Action::Create, "not in the cluster yet".to_owned()),
-            (Some(live), None) if only_out_of_sync && !live.is_deleting() => {
+        draft.task.options.already_deleting = live.is_some_and(Object::is_deleting);
+        (draft.task.action, draft.task.reason) = match difference {
+            Some(path) if only_out_of_sync && !draft.task.options.replace => {
+                let reason = format!("{OUT_OF_SYNC}{}; manifest will be applied", escape(&path));
+                (Action::Apply, with_takeover(&draft.task, reason))
+            }
+            None if only_out_of_sync && live.is_some() && !draft.task.options.already_deleting => {
                 (Action::Unchanged, "in sync".to_owned())
             }
-            (Some(_), _) if draft.task.options.replace => {
-                (Action::Replace, "in the cluster; replaced as a whole".to_owned())
-            }
-            (Some(_), Some(path)) if only_out_of_sync => {
-                (Action::Apply, format!("out of sync at {}; manifest will be applied", escape(&path)))
-            }
-            (Some(live), _) if live.is_deleting() => (
-                Action::Apply,
-                "being deleted; manifest will be applied once the deletion is complete".to_owned(),
-            ),
-            (Some(_), _) => (Action::Apply, "in the cluster; manifest will be applied".to_owned()),
+            _ => write_action(&draft.task),
         };
-        if action == Action::Apply && live.is_some_and(|live| role_bindings::changes_role(&manifest, live)) {
+        if draft.task.action == Action::Apply
+            && live.is_some_and(|live| role_bindings::changes_role(&manifest, live))
+        {
             self.findings.warn(
                 "role-changed",
                 &draft.subject,
                 "a binding's roleRef is immutable: if the API server accepts the \
                  new role, the binding is deleted and recreated, and grants no permissions in the meantime",
             );
-        }
-        draft.task.options.already_deleting = live.is_some_and(Object::is_deleting);
-        draft.task.action = action;
-        draft.task.reason = reason;
-        if let (Action::Apply, taken @ [_, ..]) = (action, &draft.task.options.take_over[..]) {
-            draft.task.reason.push_str("; takes over the fields of ");
-            draft.task.reason.push_str(&taken.join(", "));
         }
         draft.manifest = Some(manifest);
         draft
@@ -193,13 +191,9 @@ impl Drafter<'_> {
             message.push_str(annotations::TRACKING_ID);
         }
         if !can_overwrite_shared(self.request) {
-            self.findings.error(
-                "shared-resource",
-                &wanted.finding_subject(),
-                shared_resource_error(&message),
-            );
+            self.findings.error(SHARED_RESOURCE, &wanted.finding_subject(), shared_resource_error(&message));
         } else {
-            self.findings.warn("shared-resource", &wanted.finding_subject(), message);
+            self.findings.warn(SHARED_RESOURCE, &wanted.finding_subject(), message);
         }
     }
 
@@ -369,6 +363,31 @@ impl Drafter<'_> {
         } else {
             self.findings.error("hook-name-collision", &later.subject, message);
         }
+    }
+}
+
+/// Returns the action for a resource whose manifest is written whether or not it is out of sync, and the
+/// reason.
+pub(crate) fn write_action(task: &Task) -> (Action, String) {
+    let (action, reason) = match task.live {
+        None => (Action::Create, "not in the cluster yet"),
+        Some(_) if task.options.replace => (Action::Replace, "in the cluster; replaced as a whole"),
+        Some(_) if task.options.already_deleting => {
+            (Action::Apply, "being deleted; manifest will be applied once the deletion is complete")
+        }
+        Some(_) => (Action::Apply, "in the cluster; manifest will be applied"),
+    };
+    match action {
+        Action::Apply => (action, with_takeover(task, reason.to_owned())),
+        _ => (action, reason.to_owned()),
+    }
+}
+
+/// Adds the managers whose fields an apply takes over to its reason.
+fn with_takeover(task: &Task, reason: String) -> String {
+    match &task.options.take_over[..] {
+        [] => reason,
+        managers => format!("{reason}; takes over the fields of {}", managers.join(", ")),
     }
 }
 

@@ -10,6 +10,9 @@ use tidegate_model::{GroupKind, Phase};
 use crate::draft::TaskDraft;
 use crate::known_kinds::{crd_kind, is_crd};
 
+/// End of the reason of a task that was moved.
+pub(crate) const MOVED: &str = "; moved before the first object that needs it";
+
 /// Sorts the tasks. `destination` is the destination namespace.
 pub(crate) fn sort_tasks(mut drafts: Vec<TaskDraft>, destination: &str) -> Vec<TaskDraft> {
     // Moving indices is cheaper than moving tasks.
@@ -77,7 +80,7 @@ fn move_before_users<K: Ord>(
         if let Some(moved) = drafts.get_mut(index) {
             moved.task.phase = phase;
             moved.task.wave = wave;
-            moved.task.reason.push_str("; moved before the first object that needs it");
+            moved.task.reason.push_str(MOVED);
         }
         order.remove(position);
         order.insert(place, index);

@@ -62,7 +62,14 @@ impl ActorState {
                 Effect::Prepare(preparation) => self.prepare(myself, preparation),
                 Effect::Run(operation) => {
                     let (shared, application, actor) = self.task_context(myself);
-                    self.operation_tasks.spawn(run_operation::run(shared, application, operation, actor));
+                    let plan = self.retained_plan.take();
+                    self.operation_tasks.spawn(run_operation::run(
+                        shared,
+                        application,
+                        operation,
+                        plan,
+                        actor,
+                    ));
                 }
                 Effect::CheckPlan { plan } => {
                     let (shared, application, actor) = self.task_context(myself);
@@ -182,6 +189,7 @@ impl ActorState {
                     cache: ComparisonCache::default(),
                     operation_relation: OperationRelation { operation, ..OperationRelation::default() },
                     is_access_denied: false,
+                    plan: None,
                 }
             }));
             drop(actor.send_message(AppMessage::ComparisonDone { result, start, began_at }));

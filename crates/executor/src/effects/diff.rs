@@ -8,7 +8,9 @@ use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Object, OperationId, Plan, SyncRequest, Task, TaskId, Timestamp, Warning};
 use tidegate_oplog::ApplicationInventory;
-use tidegate_planner::{Comparer, Difference, is_ignored_when_extraneous};
+use tidegate_planner::{
+    ComparedPlan, Comparer, Difference, ONLY_OUT_OF_SYNC, Target, is_ignored_when_extraneous,
+};
 
 use super::comparison::{
     ComparisonPurpose, PredictedDifference, compare, index_by_key, mark_for_replacement, needs_dry_run,
@@ -76,9 +78,48 @@ pub async fn diff(
     started_at: Timestamp,
     inventory: Option<&ApplicationInventory>,
 ) -> Result<Differences, CallError> {
+    diff_and_plan(cluster, question, request, targets, started_at, inventory).await.map(|(found, _)| found)
+}
+
+/// Compares an application with its manifests, like [`diff`], and also returns the plan for an operation that
+/// follows.
+pub(crate) async fn compare_manifests(
+    cluster: &dyn Cluster,
+    request: &SyncRequest,
+    targets: &Arc<Vec<Target>>,
+    started_at: Timestamp,
+    inventory: Option<&ApplicationInventory>,
+) -> Result<(Differences, ComparedPlan), CallError> {
+    let purpose = ComparisonPurpose::Manifests;
+    let own = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
+    let (found, draft) = diff_and_plan(cluster, purpose, request, own, started_at, inventory).await?;
+    let PlanDraft { mut planned, live, findings, unchanged_hooks, terminating_namespaces, discovery, .. } =
+        draft;
+    planned.plan.warnings = findings;
+    let plan = ComparedPlan {
+        request: comparison_request(request),
+        targets: Arc::clone(targets),
+        live,
+        inventory: draft.inventory,
+        unchanged_hooks,
+        terminating_namespaces,
+        discovery,
+        planned,
+    };
+    Ok((found, plan))
+}
+
+async fn diff_and_plan(
+    cluster: &dyn Cluster,
+    purpose: ComparisonPurpose,
+    request: &SyncRequest,
+    targets: Targets,
+    started_at: Timestamp,
+    inventory: Option<&ApplicationInventory>,
+) -> Result<(Differences, PlanDraft), CallError> {
     let mask = targets.mask();
-    match compute_differences(cluster, question, request, targets, started_at, inventory).await {
-        Ok(mut found) => {
+    match compute_differences(cluster, purpose, request, targets, started_at, inventory).await {
+        Ok((mut found, draft)) => {
             let Differences { objects, findings, .. } = &mut found;
             objects
                 .iter_mut()
@@ -86,7 +127,7 @@ pub async fn diff(
                 .for_each(|reason| mask.apply(reason));
             objects.iter_mut().for_each(|object| mask.apply(&mut object.task.reason));
             findings.iter_mut().for_each(|finding| mask.apply(&mut finding.message));
-            Ok(found)
+            Ok((found, draft))
         }
         Err(mut error) => {
             mask.apply(&mut error.message);
@@ -102,19 +143,15 @@ async fn compute_differences(
     targets: Targets,
     started_at: Timestamp,
     inventory: Option<&ApplicationInventory>,
-) -> Result<Differences, CallError> {
+) -> Result<(Differences, PlanDraft), CallError> {
     // With `ApplyOutOfSyncOnly`, a sync doesn't replace objects that already match their manifests.
-    let shows_replacements =
-        question == ComparisonPurpose::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
-    let mut request = request.clone();
-    // With these options, the plan marks objects in sync and finds all extra objects. It is never executed.
-    request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
-    request.options.prune = true;
-    let PlanDraft { mut planned, live, is_complete, .. } =
-        draft_plan(cluster, NO_OPERATION, &request, targets, started_at, inventory).await?;
+    let shows_replacements = question == ComparisonPurpose::Sync && !request.options.has(ONLY_OUT_OF_SYNC);
+    let request = comparison_request(request);
+    let mut draft = draft_plan(cluster, NO_OPERATION, &request, targets, started_at, inventory).await?;
     if shows_replacements {
-        mark_objects_in_sync_for_replacement(&mut planned.plan);
+        mark_objects_in_sync_for_replacement(&mut draft.planned.plan);
     }
+    let PlanDraft { planned, live, is_complete, .. } = &draft;
     let ask = |task: &Task, option| {
         if task.options.already_deleting {
             return false;
@@ -126,10 +163,10 @@ async fn compute_differences(
             || needs_dry_run(task, option)
     };
     let question = if shows_replacements { ComparisonPurpose::Sync } else { ComparisonPurpose::Manifests };
-    let compared = compare(cluster, NO_OPERATION, &request, &planned, &live, question, ask).await;
+    let compared = compare(cluster, NO_OPERATION, &request, planned, live, question, ask).await;
     let mut outcomes: BTreeMap<TaskId, Result<PredictedDifference, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
-    let by_key = index_by_key(&live);
+    let by_key = index_by_key(live);
     let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
     let mut objects = Vec::new();
     for (id, task) in planned.plan.tasks_with_ids().filter(|(_, task)| !task.is_hook()) {
@@ -138,7 +175,16 @@ async fn compute_differences(
         let judged = build_difference(&comparer, task, manifest, live.as_deref(), outcomes.remove(&id));
         objects.push(ObjectDifference { live, ..judged });
     }
-    Ok(Differences { objects, findings: planned.plan.warnings, is_complete })
+    let findings = planned.plan.warnings.clone();
+    Ok((Differences { objects, findings, is_complete: *is_complete }, draft))
+}
+
+/// Returns the request of a comparison: its plan marks objects in sync and finds all extra objects.
+fn comparison_request(request: &SyncRequest) -> SyncRequest {
+    let mut request = request.clone();
+    request.options.flags.push(ONLY_OUT_OF_SYNC.to_owned());
+    request.options.prune = true;
+    request
 }
 
 /// Marks objects in sync for replacement. An object with all fields in its manifest may have others, which a

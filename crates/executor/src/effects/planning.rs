@@ -1,12 +1,13 @@
 //! Reads the cluster and makes plans.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tidegate_cluster::{Cluster, ErrorKind, LiveQuery, LiveResult, SearchScope};
 use tidegate_lifecycle::operation::{CallError, NamespaceObservation};
-use tidegate_model::{LiveObject, OperationId, SyncRequest, Timestamp};
+use tidegate_model::{Discovery, LiveObject, ObjectKey, OperationId, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{ApplicationInventory, InventoryChange};
-use tidegate_planner::{PlanInput, PlanResult, named_objects};
+use tidegate_planner::{ONLY_OUT_OF_SYNC, PlanInput, PlanResult, named_objects};
 
 use super::call_errors::call_error;
 use super::comparison::{self, ComparisonPurpose};
@@ -37,6 +38,8 @@ pub struct PreparedPlan {
     pub inventory: Vec<InventoryChange>,
     /// Namespaces in the manifests that the user may read.
     pub namespaces: Vec<NamespaceObservation>,
+    /// True if the plan is that of the comparison that led to the operation.
+    pub is_reused: bool,
 }
 
 /// Reads the objects in the inventory, searches the cluster if the inventory is incomplete, and makes a plan.
@@ -108,10 +111,10 @@ pub(super) async fn prepare_with_live(
     let pinned = targets.pinned.take();
     // Use the stored plan's creation time: generated hook names depend on it and must match the stored plan.
     let started_at = pinned.as_ref().map_or(started_at, |pinned| pinned.created_at());
-    let PlanDraft { mut planned, live, is_complete, query, namespaces } =
+    let PlanDraft { mut planned, live, is_complete, query, namespaces, is_reused, .. } =
         draft_plan(cluster, operation, request, targets, started_at, known).await?;
     let gone = inventory::find_gone_places(cluster, &query, &live).await;
-    if request.options.has("ApplyOutOfSyncOnly=true") {
+    if request.options.has(ONLY_OUT_OF_SYNC) {
         let (question, doubts) = (ComparisonPurpose::Manifests, comparison::needs_dry_run);
         let compared =
             comparison::compare(cluster, operation, request, &planned, &live, question, doubts).await;
@@ -122,7 +125,7 @@ pub(super) async fn prepare_with_live(
     }
     let inventory =
         inventory::plan_changes(&planned, request, known, query.search_scope, is_complete, &live, &gone);
-    Ok((PreparedPlan { planned, inventory, namespaces }, live))
+    Ok((PreparedPlan { planned, inventory, namespaces, is_reused }, live))
 }
 
 /// A plan from manifests and live objects only, without dry runs.
@@ -136,17 +139,28 @@ pub(super) struct PlanDraft {
     pub query: LiveQuery,
     /// Namespaces in the manifests that the user may read.
     pub namespaces: Vec<NamespaceObservation>,
+    /// Findings of the planner alone.
+    pub findings: Vec<Warning>,
+    /// Other inputs of the planner.
+    pub inventory: BTreeSet<ObjectKey>,
+    pub unchanged_hooks: BTreeSet<ObjectKey>,
+    pub terminating_namespaces: BTreeSet<String>,
+    pub discovery: Discovery,
+    /// True if the plan is that of a comparison.
+    pub is_reused: bool,
 }
 
-/// Reads the cluster and makes a plan, without dry runs.
+/// Reads the cluster and makes a plan, without dry runs. Executes the plan of a comparison instead, if the
+/// cluster and all other inputs are still the same.
 pub(super) async fn draft_plan(
     cluster: &dyn Cluster,
     operation: OperationId,
     request: &SyncRequest,
-    targets: Targets,
+    mut targets: Targets,
     started_at: Timestamp,
     known: Option<&ApplicationInventory>,
 ) -> Result<PlanDraft, CallError> {
+    let compared = targets.compared.take();
     let discovery = cluster.discover().await.map_err(|error| call_error(&error))?;
     let mut places = known
         .map_or_else(InventoryPlaces::default, |known| inventory::resolve_places(&known.places, &discovery));
@@ -165,37 +179,39 @@ pub(super) async fn draft_plan(
         places.keys.extend(owned.keys);
         query.inventory.extend(owned.served);
     }
-    let unchanged =
+    let unchanged_hooks =
         tidegate_planner::unchanged_hooks(request, &targets.targets, &discovery, &targets.last_runs);
-    let plan = |live: &[LiveObject], terminating: &BTreeSet<String>| {
-        tidegate_planner::plan(PlanInput {
-            operation,
-            request,
-            started_at,
-            targets: targets.targets,
-            live,
-            inventory: &places.keys,
-            unchanged_hooks: &unchanged,
-            terminating_namespaces: terminating,
-            discovery: &discovery,
-            is_offline: false,
-        })
+    let input = |live, terminating_namespaces| PlanInput {
+        operation,
+        request,
+        started_at,
+        targets: targets.targets,
+        live,
+        inventory: &places.keys,
+        unchanged_hooks: &unchanged_hooks,
+        terminating_namespaces,
+        discovery: &discovery,
+        is_offline: false,
     };
     let LiveResult { objects: live, incomplete_searches } = match cluster.list_live(&query).await {
         Ok(answer) => answer,
         Err(error) if error.kind == ErrorKind::Forbidden => {
-            let blind = plan(&[], &BTreeSet::new()).plan;
+            let blind = tidegate_planner::plan(input(&[], &BTreeSet::new())).plan;
             return Err(rights::forbidden_read_error(cluster, &blind.tasks, &error).await);
         }
         Err(error) => return Err(call_error(&error)),
     };
     let namespaces = namespaces::observe_namespaces(cluster, namespaces.iter().map(String::as_str)).await;
-    let terminating: BTreeSet<String> = namespaces
+    let terminating_namespaces: BTreeSet<String> = namespaces
         .iter()
         .filter(|observation| observation.is_terminating)
         .map(|observation| observation.name.clone())
         .collect();
-    let mut planned = plan(&live, &terminating);
+    let input = input(&live, &terminating_namespaces);
+    let reused = compared.and_then(|compared| Arc::unwrap_or_clone(compared).into_operation_plan(&input));
+    let is_reused = reused.is_some();
+    let mut planned = reused.unwrap_or_else(|| tidegate_planner::plan(input));
+    let findings = planned.plan.warnings.clone();
     planned.plan.warnings.splice(0..0, targets.warnings);
     let is_known = known.is_some_and(|known| known.searched && !places.has_moved_objects);
     unsearched_kinds::report_unsearched_kinds(
@@ -207,5 +223,17 @@ pub(super) async fn draft_plan(
     );
     warn_of_invalid_health_annotations(&mut planned);
     Targets::add_gates(&targets.gates, &mut planned.plan);
-    Ok(PlanDraft { planned, live, is_complete: incomplete_searches.is_empty(), query, namespaces })
+    Ok(PlanDraft {
+        planned,
+        live,
+        is_complete: incomplete_searches.is_empty(),
+        query,
+        namespaces,
+        findings,
+        inventory: places.keys,
+        unchanged_hooks,
+        terminating_namespaces,
+        discovery,
+        is_reused,
+    })
 }

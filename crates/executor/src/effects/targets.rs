@@ -1,9 +1,11 @@
 //! An operation's manifests, and the data stored with them.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Phase, Plan, ProjectPolicy, Warning};
 use tidegate_oplog::Inventory;
-use tidegate_planner::{LastRun, Target};
+use tidegate_planner::{ComparedPlan, LastRun, Target};
 
 use super::mask::Mask;
 use super::pinned_plan::PinnedPlan;
@@ -35,6 +37,9 @@ pub struct Targets {
     /// Last runs of hooks that run only when their inputs change. Read from the log for each plan.
     #[serde(skip)]
     pub last_runs: Vec<LastRun>,
+    /// Plan of the comparison that led to the operation. The operation executes it if no input has changed.
+    #[serde(skip)]
+    pub compared: Option<Arc<ComparedPlan>>,
 }
 
 impl Targets {

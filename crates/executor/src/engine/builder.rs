@@ -25,6 +25,7 @@ use crate::gates::{Groups, HttpClient, ObjectWatches};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure};
 use crate::output::OutputLimits;
+use crate::plan_counters::PlanCounters;
 
 /// Maximum number of operations that keep their manifests in memory while waiting for their plan. All others
 /// reread them from the log.
@@ -226,6 +227,7 @@ impl EngineBuilder {
             policy_check: OnceLock::new(),
             output_limits: OutputLimits::default(),
             submission_permits: Arc::new(Semaphore::new(SUBMITTED_IN_MEMORY_MAX)),
+            plan_counters: PlanCounters::default(),
         });
         let mut notifying = Vec::new();
         for (notifier, seen) in self.notifiers {

@@ -3,6 +3,7 @@
 #![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
 mod bad_input;
+mod compared_plan;
 mod drift;
 mod findings;
 mod hook_conditions;

@@ -99,6 +99,29 @@ proptest! {
         prop_assert_eq!(case.plan(), case.plan());
     }
 
+    /// Operations get exactly the plan that they would make themselves, or none.
+    #[test]
+    fn a_comparison_gives_the_same_plan_as_planning_again(case in any_case(), shared: bool, in_sync: bool) {
+        let mut case = case;
+        if shared {
+            case.request.options.flags.push("FailOnSharedResource=true".to_owned());
+        }
+        if in_sync {
+            // The objects in the cluster, as a sync leaves them.
+            let mut synced = case.plan().manifests;
+            synced.retain(|object| case.live.iter().all(|live| live.key() != object.key()));
+            case.live.extend(synced);
+        }
+        let has_prunes = case.compared_plan().planned.plan.tasks.iter().any(|task| task.action.is_prune());
+        let reused = case.reuse(case.compared_plan());
+        if !has_prunes && !shared {
+            prop_assert!(reused.is_some());
+        }
+        if let Some(reused) = reused {
+            prop_assert_eq!(reused, case.plan());
+        }
+    }
+
     #[test]
     fn the_order_of_the_input_does_not_matter(case in any_case(), shift in 0_usize..24, flip: bool) {
         let before = case.plan();

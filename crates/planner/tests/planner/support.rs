@@ -1,13 +1,16 @@
 //! Helpers that build plans from short texts and format plans as short texts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::json;
 use tidegate_model::{
     Cascade, Destination, Discovery, LiveObject, Object, ObjectKey, OperationId, Severity, SyncOptions,
     SyncRequest, Timestamp, TrackingMethod,
 };
-use tidegate_planner::{Limits, PlanInput, PlanResult, Target, manifests, plan};
+use tidegate_planner::{
+    ComparedPlan, Limits, ONLY_OUT_OF_SYNC, PlanInput, PlanResult, Target, manifests, plan,
+};
 
 pub const STARTED_AT: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
@@ -86,18 +89,51 @@ impl Case {
     }
 
     pub fn plan(&self) -> PlanResult {
-        plan(PlanInput {
+        plan(self.input(&self.packed_live()))
+    }
+
+    /// Returns the plan of a comparison that finds all differences, with its inputs.
+    pub fn compared_plan(&self) -> ComparedPlan {
+        let mut request = self.request.clone();
+        request.options.prune = true;
+        request.options.flags.retain(|flag| flag != "FailOnSharedResource=true");
+        request.options.flags.push(ONLY_OUT_OF_SYNC.to_owned());
+        let live = self.packed_live();
+        let planned = plan(PlanInput { request: &request, ..self.input(&live) });
+        ComparedPlan {
+            request,
+            targets: Arc::new(self.targets.clone()),
+            live,
+            inventory: self.inventory.clone(),
+            unchanged_hooks: self.unchanged_hooks.clone(),
+            terminating_namespaces: self.terminating.clone(),
+            discovery: self.discovery.clone(),
+            planned,
+        }
+    }
+
+    /// Returns the operation's plan, if it is that of the comparison.
+    pub fn reuse(&self, compared: ComparedPlan) -> Option<PlanResult> {
+        compared.into_operation_plan(&self.input(&self.packed_live()))
+    }
+
+    fn packed_live(&self) -> Vec<LiveObject> {
+        self.live.iter().cloned().map(LiveObject::pack).collect()
+    }
+
+    fn input<'a>(&'a self, live: &'a [LiveObject]) -> PlanInput<'a> {
+        PlanInput {
             operation: OperationId("01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap()),
             request: &self.request,
             started_at: STARTED_AT,
             targets: self.targets.clone(),
-            live: &self.live.iter().cloned().map(LiveObject::pack).collect::<Vec<_>>(),
+            live,
             inventory: &self.inventory,
             unchanged_hooks: &self.unchanged_hooks,
             terminating_namespaces: &self.terminating,
             discovery: &self.discovery,
             is_offline: self.offline,
-        })
+        }
     }
 
     /// Returns the tasks as text, such as `Sync 0: create ConfigMap shop/a`.

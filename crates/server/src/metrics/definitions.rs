@@ -75,6 +75,7 @@ metrics! {
     OPERATION_DURATION Histogram "tidegate_operation_duration_seconds" ["phase"] "Duration of operations by outcome, in seconds.";
     PHASE_DURATION Histogram "tidegate_phase_duration_seconds" ["phase"] "Duration of operation phases, in seconds.";
     LOG_QUEUE_DEPTH Gauge "tidegate_log_queue_depth" [] "Batches of records that are waiting to become durable.";
+    PLANS Counter "tidegate_plans_total" ["source"] "Plans of comparisons and operations, by source: `computed`, or `comparison` if an operation executes the plan of the comparison that led to it.";
     RETRIES Counter "tidegate_retries_total" [] "Retries of failed operation attempts.";
     ROLLOUT_MEMBERS Gauge "tidegate_rollout_members" ["namespace", "name", "status"] "Applications in a progressive sync, by status.";
     STEP_WAITING Gauge "tidegate_rollout_step_waiting_seconds" ["namespace", "name", "step", "reason"] "Waiting time of the current step of a progressive sync by reason, in seconds.";

@@ -16,7 +16,7 @@ use super::clusters::{ClusterAddresses, write_cluster_metrics};
 use super::definitions::{
     APP_CONDITION, APP_INFO, APP_RECONCILE, APP_SYNC_SECONDS, APP_SYNC_TOTAL, BLOCKED_SECONDS, ENGINE_UP,
     EVENT_STREAMS, FINISHED_TASKS, HTTP_REQUESTS, LOG_FLUSH, LOG_QUEUE_DEPTH, MISSED_DEADLINES,
-    OPEN_OPERATIONS, OPERATION_DURATION, PHASE_DURATION, RETRIES, WAVE_DURATION,
+    OPEN_OPERATIONS, OPERATION_DURATION, PHASE_DURATION, PLANS, RETRIES, WAVE_DURATION,
 };
 use super::repositories::write_repository_metrics;
 use super::text_format::MetricsText;
@@ -45,6 +45,10 @@ pub(crate) fn render_metrics(
         text.start_metric(ENGINE_UP).add_count(&[], u64::from(engine.failure().is_none()));
         text.start_metric(LOG_FLUSH).add_histogram(&[], &engine.log_flushes());
         text.start_metric(LOG_QUEUE_DEPTH).add_count(&[], engine.log_queue());
+        let plans = engine.plan_counts();
+        let mut samples = text.start_metric(PLANS);
+        samples.add_count(&[("source", "computed")], plans.computed);
+        samples.add_count(&[("source", "comparison")], plans.reused);
     }
     text.start_metric(EVENT_STREAMS).add_count(&[], streams);
     let mut requests = text.start_metric(HTTP_REQUESTS);

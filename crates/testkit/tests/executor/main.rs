@@ -8,6 +8,7 @@ mod bindings;
 mod cel_gates;
 mod claims;
 mod compaction;
+mod compared_plans;
 mod concurrency;
 mod concurrency_groups;
 mod deletions;

@@ -13,6 +13,7 @@ mod crashes;
 mod faulty_cluster;
 mod folders;
 mod invariants;
+mod push;
 mod random_life;
 mod regressions;
 mod sync_events;

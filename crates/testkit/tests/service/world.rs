@@ -14,7 +14,7 @@ use tidegate_appset_controller::{AppSetController, AppSetOptions, AppSetService}
 use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_daemon::control::client;
-use tidegate_executor::{Clock as _, Engine, SystemClock};
+use tidegate_executor::{Clock as _, Engine, PlanCounts, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, all_crds};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
@@ -83,6 +83,7 @@ pub struct World {
 pub struct Life {
     applications: ManagedApplications,
     appsets: AppSetController,
+    engine: Engine,
 }
 
 impl Life {
@@ -95,6 +96,11 @@ impl Life {
         let service = self.applications();
         let comparisons = service.comparison_durations().iter().map(|(_, counted)| counted.count).sum();
         (*service.steps().borrow(), comparisons)
+    }
+
+    /// Returns the number of plans.
+    pub fn plan_counts(&self) -> PlanCounts {
+        self.engine.plan_counts()
     }
 
     pub fn appsets(&self) -> AppSetService {
@@ -291,7 +297,7 @@ impl World {
             .await?;
         let result = self.serve(&engine, log, (cluster, points)).await;
         match result {
-            Ok((applications, appsets)) => Ok(Life { applications, appsets }),
+            Ok((applications, appsets)) => Ok(Life { applications, appsets, engine }),
             Err(error) => {
                 engine.shutdown().await;
                 Err(error)

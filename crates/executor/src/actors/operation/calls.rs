@@ -14,10 +14,11 @@ use crate::claims::{CoveredCluster, LeaseCoverage};
 use crate::clock::Clock;
 use crate::clusters::Job;
 use crate::effects::{self, HookDiagnostics, PlanError, Targets};
+use crate::engine_context::EngineContext;
 use crate::extensions::HookResult;
 use crate::inbox::{Arrival, EffectMessage, Inbox};
 use crate::last_runs::last_runs;
-use crate::log::{Log, LogFailure, read_json, run_blocking, store_json};
+use crate::log::{read_json, run_blocking, store_json};
 use crate::manifests::{Bundle, SubmittedManifests};
 use crate::policy_check::PolicyGuard;
 
@@ -132,15 +133,13 @@ struct PlanOutcome {
 
 /// Reads the live state of the cluster and computes the plan.
 pub(crate) struct PlanJob {
-    pub log: Log,
-    pub log_failure: LogFailure,
+    pub engine: Arc<EngineContext>,
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
     /// Manifests from the submitter. If absent, they are read from the log.
     pub submitted: Option<Box<SubmittedManifests>>,
     pub started_at: Timestamp,
-    pub extension_names: effects::ExtensionNames,
 }
 
 impl PlanJob {
@@ -168,14 +167,15 @@ impl PlanJob {
                 drop(permit);
                 targets
             }
-            None => read_json(&self.log, self.targets).await?,
+            None => read_json(&self.engine.log, self.targets).await?,
         };
         inbox.push_message(EffectMessage::Mask(Arc::new(targets.mask())));
-        self.extension_names.gates.extend(targets.definitions.names());
+        let mut extension_names = self.engine.extensions.names();
+        extension_names.gates.extend(targets.definitions.names());
         let user = targets.mandate.as_ref().map(|mandate| mandate.user.clone()).unwrap_or_default();
         let known = self.read_inventory().await?;
         targets.last_runs = self.read_last_runs(&targets).await;
-        let effects::PreparedPlan { mut planned, inventory, namespaces } = effects::prepare(
+        let effects::PreparedPlan { mut planned, inventory, namespaces, is_reused } = effects::prepare(
             cluster,
             self.operation,
             &self.request,
@@ -184,12 +184,13 @@ impl PlanJob {
             known.as_ref(),
         )
         .await?;
-        effects::warn_of_missing_extensions(&mut planned.plan, &self.extension_names);
+        self.engine.plan_counters.count_plan(is_reused);
+        effects::warn_of_missing_extensions(&mut planned.plan, &extension_names);
         effects::review_rights(cluster, &self.request, &user, &mut planned.plan).await;
-        let stored = store_json(&self.log, &self.log_failure, &planned.manifests).await;
+        let stored = store_json(&self.engine.log, &self.engine.log_failure, &planned.manifests).await;
         // If the log has failed, the plan isn't recorded, and the next process makes a new one.
         let digest = stored.map_err(CallError::from)?;
-        let bundle = Bundle::from_stored(self.log, digest, planned.manifests);
+        let bundle = Bundle::from_stored(Arc::clone(&self.engine.log), digest, planned.manifests);
         Ok(PlanOutcome { plan: planned.plan, bundle, inventory, namespaces })
     }
 
@@ -200,7 +201,8 @@ impl PlanJob {
         }
         let (operation, request, targets) =
             (self.operation, Arc::clone(&self.request), targets.targets.clone());
-        let reading = run_blocking(&self.log, move |log| Ok(last_runs(log, operation, &request, &targets)));
+        let reading =
+            run_blocking(&self.engine.log, move |log| Ok(last_runs(log, operation, &request, &targets)));
         // Without information about earlier runs, run all hooks.
         reading.await.unwrap_or_default()
     }
@@ -208,7 +210,7 @@ impl PlanJob {
     async fn read_inventory(&self) -> Result<Option<ApplicationInventory>, CallError> {
         let Some(cluster) = effects::cluster_identity(&self.request.destination) else { return Ok(None) };
         let application = self.request.application.clone();
-        run_blocking(&self.log, move |log| log.inventory(&cluster, &application))
+        run_blocking(&self.engine.log, move |log| log.inventory(&cluster, &application))
             .await
             .map_err(|error| CallError::permanent(format!("the inventory cannot be read: {error}")))
     }

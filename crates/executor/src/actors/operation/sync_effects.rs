@@ -209,14 +209,12 @@ impl SyncEffects {
     fn start_plan(&mut self, state: &State, command: InFlightCommand) {
         let (Some(header), Some(request)) = (state.header(), self.request(state)) else { return };
         let planning = PlanJob {
-            log: Arc::clone(&self.shared.log),
-            log_failure: Arc::clone(&self.shared.log_failure),
+            engine: Arc::clone(&self.shared),
             operation: self.id,
             request,
             targets: header.targets,
             submitted: self.submitted.take(),
             started_at: header.started_at,
-            extension_names: self.shared.extensions.names(),
         };
         self.send_call(state, Call { command, kind: CallKind::Plan(Box::new(planning)) });
     }

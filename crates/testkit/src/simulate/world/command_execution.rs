@@ -67,7 +67,7 @@ impl World<'_> {
         let request = &self.sync.request;
         let planning = effects::prepare(self.cluster, self.id, request, targets, started_at, known.as_ref());
         match planning.now_or_never().expect("the simulated cluster responds immediately") {
-            Ok(effects::PreparedPlan { planned, inventory, namespaces }) => {
+            Ok(effects::PreparedPlan { planned, inventory, namespaces, .. }) => {
                 self.inventory.extend(inventory);
                 let bundle = self.log.put_blob(&serde_json::to_vec(&planned.manifests).unwrap()).unwrap();
                 Input::Planned { plan: Arc::new(planned.plan), bundle, namespaces }
