@@ -20,7 +20,7 @@ pub struct SourceArgs {
     /// Files and folders with YAML or JSON manifests, or - for standard input
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Namespace for objects without a namespace [default: the context's namespace, otherwise `default`]
+    /// Namespace for objects without a namespace [default: the context's namespace, otherwise default]
     #[arg(short, long, value_name = "NS", value_parser = values::parse_namespace)]
     pub namespace: Option<String>,
     /// Accept input without any objects

@@ -242,7 +242,7 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     operation::check_named_revisions(application, request).map_err(refused_error)?;
     if !is_operation_accepted(application) {
         return Err(refused_error(format!(
-            "an operation has already been requested for application {name}, but no service has started it yet; --policy queue and --policy supersede take effect only after it has started: wait for it with `tidegate app wait {name} --operation`, or try again later"
+            "an operation has already been requested for application {name}, but no service has started it yet; `tidegate app sync --policy queue` and `--policy supersede` take effect only after it has started: wait for it with `tidegate app wait {name} --operation`, or try again later"
         )));
     }
     let mut request = request.clone();
