@@ -18,7 +18,7 @@ use gix_transport::client::blocking_io::http::Transport;
 
 use super::Problem;
 use crate::Address;
-pub(crate) use connector::{check_name, connector_for, proxy_for};
+pub(crate) use connector::{SingleByteReads, check_name, proxy_connector_for};
 use exchange::HttpTransport;
 pub(crate) use fetch::CompleteResponse;
 pub(crate) use link::Link;

@@ -4,16 +4,17 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use http::Uri;
-use hyper_util::rt::TokioIo;
-use tidegate_web::root_cause;
+use tidegate_web::{ConnectionError, root_cause};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
+use tower::util::BoxCloneSyncService;
 
-use super::http::{connector_for, proxy_for};
+use super::http::{SingleByteReads, proxy_connector_for};
 use super::{Attempt, Network, Problem};
 use crate::credentials::AccessSettings;
 
@@ -28,13 +29,14 @@ pub(super) fn open_relay(
 ) -> Result<Option<u16>, Problem> {
     let to: Uri =
         format!("http://{host}:{port}").parse().map_err(|_| Problem::new("the host cannot be parsed"))?;
-    if proxy_for(access, &to)?.is_none() {
+    let within = network.limits.connect;
+    let Some(way) = proxy_connector_for(access, &to, network.blocked_addresses(access), within)? else {
         return Ok(None);
-    }
+    };
     let lacks = |error: std::io::Error| Problem::new(format!("cannot start the network runtime: {error}"));
     let runtime =
         Builder::new_current_thread().enable_all().max_blocking_threads(1).build().map_err(lacks)?;
-    let server = connect_through_proxy(&runtime, to, access, network, attempt)?;
+    let server = connect_through_proxy(&runtime, way, to, access, within, attempt)?;
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(lacks)?;
     let at =
         listener.local_addr().as_ref().map(SocketAddr::port).map_err(|error| lacks(error.kind().into()))?;
@@ -54,19 +56,18 @@ pub(super) fn open_relay(
 
 fn connect_through_proxy(
     runtime: &Runtime,
+    way: BoxCloneSyncService<Uri, SingleByteReads, ConnectionError>,
     to: Uri,
     access: &AccessSettings,
-    network: &Network,
+    within: Duration,
     attempt: &Attempt,
 ) -> Result<TcpStream, Problem> {
-    let within = network.limits.connect;
-    let way = connector_for(access, &to, network.blocked_addresses(access), within)?;
     runtime.block_on(async {
         tokio::select! {
             biased;
             over = attempt.wait_for_end() => Err(over.to_problem()),
             done = tokio::time::timeout(within, way.oneshot(to)) => match done {
-                Ok(Ok(stream)) => Ok(TokioIo::into_inner(stream)),
+                Ok(Ok(stream)) => Ok(stream.into_inner()),
                 Ok(Err(error)) => {
                     let reason = access.mask_secrets(root_cause(error.as_ref()));
                     Err(Problem::new(format!("cannot connect through the proxy: {reason}"))
