@@ -44,14 +44,20 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     }
 }
 
+/// Returns the error of a call that could not read from the log. Only an outage of the log is temporary.
+pub(crate) fn read_error(what: &str, error: &LogError) -> CallError {
+    let message = format!("{what} cannot be read: {error}");
+    if error.is_outage() { CallError::outage(message) } else { CallError::permanent(message) }
+}
+
 /// Reads JSON stored outside the log. Damage is permanent, so retries are pointless.
 pub(crate) async fn read_json<T: serde::de::DeserializeOwned + Send + 'static>(
     log: &Log,
     digest: Digest,
 ) -> Result<T, CallError> {
-    let bytes = run_blocking(log, move |log| log.blob(digest)).await.map_err(|error| {
-        CallError::permanent(format!("the operation's manifests cannot be read: {error}"))
-    })?;
+    let bytes = run_blocking(log, move |log| log.blob(digest))
+        .await
+        .map_err(|error| read_error("the operation's manifests", &error))?;
     serde_json::from_slice(&bytes)
         .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
 }

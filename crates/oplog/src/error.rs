@@ -503,6 +503,17 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// Returns true if the database of the log cannot be used at the moment, for example during a failover.
+    pub fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::DatabaseReadOnly { .. }
+                | Self::DatabaseRefused { .. }
+                | Self::DatabaseTls { .. }
+        )
+    }
+
     /// Adds the stream's kind to the error.
     pub(crate) fn with_stream_name(mut self, name: &StreamName) -> Self {
         if let Self::Damaged { stream, .. }

@@ -29,7 +29,7 @@ mod replicas;
 mod schema;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -65,6 +65,8 @@ const READERS: usize = 4;
 const READ_DEADLINE: Duration = Duration::from_secs(10);
 /// Delay before another attempt to reach the database.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Number of streams whose end is checked on a new connection.
+const RECENT_MAX: usize = 1_000;
 /// Interval between heartbeats.
 const BEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after the start of a successful heartbeat during which this replica may write to clusters. Shorter than
@@ -163,6 +165,8 @@ struct Writer {
     tenure: BTreeMap<i16, i64>,
     /// Heads of the open streams that this replica has written to.
     heads: HashMap<StreamId, StreamHead>,
+    /// Streams of the newest groups, with their last event and digest, to detect a database that lost its end.
+    recent: VecDeque<(StreamId, u64, Digest)>,
     watch: ReplicaWatch,
 }
 
@@ -193,7 +197,7 @@ impl PostgresLog {
             Ok::<_, LogError>(uuid::Builder::from_random_bytes(bytes).into_uuid())
         };
         let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
+            .worker_threads(2)
             .thread_name("tidegate-log")
             .enable_all()
             .build()
@@ -325,7 +329,7 @@ impl PostgresLog {
                 let started = Instant::now();
                 loop {
                     match inner.read_once(&call).await {
-                        Err(LogError::Unavailable { .. }) if started.elapsed() < READ_DEADLINE => {
+                        Err(error) if error.is_outage() && started.elapsed() < READ_DEADLINE => {
                             tokio::time::sleep(RETRY_DELAY).await;
                         }
                         result => return result,
@@ -390,7 +394,7 @@ impl Inner {
             None => self.target.connect(self.incarnation).await?,
         };
         let result = call(self, &client).await;
-        if !client.is_closed() && !matches!(result, Err(LogError::Unavailable { .. })) {
+        if !client.is_closed() && !result.as_ref().is_err_and(LogError::is_outage) {
             self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner).push(client);
         }
         result
@@ -400,36 +404,52 @@ impl Inner {
     async fn keep_beating(self: Arc<Self>) {
         let mut connection: Option<Client> = None;
         while !self.is_closing.load(Ordering::SeqCst) {
+            let client = match connection.take().filter(|client| !client.is_closed()) {
+                Some(client) => client,
+                None => match self.target.connect(self.incarnation).await {
+                    Ok(client) => client,
+                    Err(error) => {
+                        self.wait_for_database(&error).await;
+                        continue;
+                    }
+                },
+            };
             let began = Instant::now();
             let succeeded = self.observer.as_ref().map(|observer| observer.begin());
-            let result = async {
-                let client = match connection.take().filter(|client| !client.is_closed()) {
-                    Some(client) => connection.insert(client),
-                    None => connection.insert(self.target.connect(self.incarnation).await?),
-                };
-                self.beat(client).await
-            };
-            match tokio::time::timeout(TENURE_COVERAGE, result).await {
-                Ok(Ok(())) => {
+            match self.beat_once(&client).await {
+                Ok(()) => {
                     if let Some(succeeded) = succeeded {
                         succeeded();
                     }
                     self.report_outage(None);
+                    connection = Some(client);
                 }
-                Ok(Err(LogError::Evicted { by })) => {
+                Err(LogError::Evicted { by }) => {
                     self.lose(&by);
                     return;
                 }
-                Ok(Err(error)) => {
-                    connection = None;
-                    self.report_outage(Some(error.to_string()));
-                }
-                Err(_) => {
-                    connection = None;
-                    self.report_outage(Some("the database does not respond".to_owned()));
-                }
+                Err(error) => self.report_outage(Some(error.to_string())),
             }
             tokio::time::sleep(BEAT_INTERVAL.saturating_sub(began.elapsed())).await;
+        }
+    }
+
+    /// Waits for a heartbeat without a time limit, and reports an outage while it takes too long. A heartbeat that
+    /// was abandoned would still wait in the database, and the next one behind it.
+    async fn beat_once(&self, client: &Client) -> Result<(), LogError> {
+        let beat = self.beat(client);
+        tokio::pin!(beat);
+        loop {
+            match tokio::time::timeout(TENURE_COVERAGE, &mut beat).await {
+                Ok(result) => return result,
+                Err(_) if client.is_closed() || self.is_closing.load(Ordering::SeqCst) => {
+                    return Err(LogError::Unavailable {
+                        target: self.target.to_string(),
+                        reason: "the connection was closed".to_owned(),
+                    });
+                }
+                Err(_) => self.report_outage(Some("the database does not confirm writes".to_owned())),
+            }
         }
     }
 
@@ -473,7 +493,7 @@ impl Inner {
             Some(client) => client,
             None => self.target.connect(self.incarnation).await?,
         };
-        let claim = self.claim_shards(&client, &mut writer.watch, self.started_at.elapsed()).await?;
+        let claim = self.claim_shards(&client, &mut writer.watch).await?;
         writer.client = Some(client);
         match claim {
             Claim::Owned(tenure) => {
@@ -525,7 +545,10 @@ impl Inner {
                             self.record_group(writer, rows);
                             return Ok(());
                         }
-                        GroupOutcome::NotWritten => continue,
+                        GroupOutcome::NotWritten => {
+                            tokio::time::sleep(RETRY_DELAY).await;
+                            continue;
+                        }
                     }
                 }
                 Err(error) => error,
@@ -569,10 +592,38 @@ impl Inner {
                 return Ok(client);
             }
             match self.target.connect(self.incarnation).await {
-                Ok(client) => return Ok(client),
+                Ok(client) => match self.check_recent(&client, &writer.recent).await {
+                    Ok(()) => return Ok(client),
+                    Err(error @ LogError::LostEnd { .. }) => return Err(error),
+                    Err(error) => self.wait_for_database(&error).await,
+                },
                 Err(error) => self.wait_for_database(&error).await,
             }
         }
+    }
+
+    /// Checks that the database still contains the newest acknowledged groups. It may have lost them in a failover.
+    async fn check_recent(
+        &self,
+        client: &Client,
+        recent: &VecDeque<(StreamId, u64, Digest)>,
+    ) -> Result<(), LogError> {
+        // The newest entry of each stream is the last one.
+        let newest: BTreeMap<StreamId, (u64, Digest)> =
+            recent.iter().map(|(stream, last, digest)| (*stream, (*last, *digest))).collect();
+        if newest.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = newest.keys().map(|stream| stream.0).collect();
+        let heads = self.read_heads(client, &ids).await?;
+        // A longer stream belongs to a group in doubt.
+        let is_lost = |(stream, (last, digest)): &(&StreamId, &(u64, Digest))| {
+            heads.get(stream).is_none_or(|head| {
+                head.state.last < *last || (head.state.last == *last && head.digest != *digest)
+            })
+        };
+        let lost: Vec<String> = newest.iter().filter(is_lost).map(|(stream, _)| stream.to_string()).collect();
+        if lost.is_empty() { Ok(()) } else { Err(LogError::LostEnd { streams: lost.join(", ") }) }
     }
 
     async fn wait_for_database(&self, error: &LogError) {
@@ -651,6 +702,7 @@ impl Inner {
         }
         let mut ended = 0;
         for (stream, change) in rows.streams {
+            writer.recent.push_back((stream, change.after.state.last, change.after.digest));
             if change.is_open() {
                 writer.heads.insert(stream, change.after);
             } else {
@@ -658,6 +710,8 @@ impl Inner {
                 ended += 1;
             }
         }
+        let excess = writer.recent.len().saturating_sub(RECENT_MAX);
+        writer.recent.drain(..excess);
         let mut compaction = self.lock_compaction();
         compaction.growth.streams += ended;
         compaction.growth.events += rows.events;
@@ -736,14 +790,29 @@ impl Inner {
             let keep = if compaction.is_scheduled { *keep } else { keep.for_growth() };
             (compaction.stage, keep)
         };
-        let client = self.writer_client(writer).await?;
+        let client = match writer.client.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            // Unlike an append, a compaction doesn't wait for the database.
+            None => self.target.connect(self.incarnation).await?,
+        };
         let result = self.compact_stage(&client, writer, stage, &keep, now).await;
         if !matches!(result, Err(LogError::Unavailable { .. })) {
             writer.client = Some(client);
         }
-        let (done, next) = result?;
         let mut compaction = self.lock_compaction();
+        let (done, next) = match result {
+            Ok(found) => found,
+            Err(error) => {
+                // The next growth or the next schedule starts over. An immediate repetition could slow down appends.
+                *compaction = Compaction::default();
+                self.is_compaction_due.store(false, Ordering::SeqCst);
+                return Err(error);
+            }
+        };
         compaction.stage = next;
+        if done.forgotten > 0 {
+            writer.recent.clear();
+        }
         if next == Stage::Done {
             *compaction = Compaction::default();
             self.is_compaction_due.store(false, Ordering::SeqCst);

@@ -28,6 +28,14 @@ const ID_TIME_DIGITS: usize = 20;
 /// File with the locks held by this machine's processes.
 const LOCK_TABLE: &str = "/proc/locks";
 
+/// State of a service, which identifies its predecessors.
+pub enum LeaseState {
+    /// ID of its state directory ([`state_directory_id`]).
+    Directory(String),
+    /// ID of its shared log.
+    SharedLog(String),
+}
+
 /// Lease held by the service in charge of a control plane.
 pub struct Leadership {
     lease: HeldLease,
@@ -35,9 +43,9 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Acquires the Lease at `location` for the service with this state: the ID of its state directory
-    /// ([`state_directory_id`]) or of its shared log. The caller must hold the lock on that state. A standby
-    /// waits while another service is in charge. `report` receives the reason for each wait.
+    /// Acquires the Lease at `location` for the service with this state. The caller must hold the lock on the
+    /// state directory, or lead the shared log. A standby waits while another service is in charge. `report`
+    /// receives the reason for each wait.
     ///
     /// # Errors
     ///
@@ -47,11 +55,15 @@ impl Leadership {
         cluster: Arc<dyn Cluster>,
         destination: &Destination,
         location: ClaimLocation,
-        state: &str,
+        state: LeaseState,
         is_standby: bool,
         mut report: impl FnMut(String),
     ) -> Result<Self, ServiceError> {
-        let identity = ServiceIdentity::new(&user::host_name(), process::id(), state);
+        let identity = |state: &str| ServiceIdentity::new(&user::host_name(), process::id(), state);
+        let identity = match state {
+            LeaseState::Directory(id) => identity(&id),
+            LeaseState::SharedLog(id) => identity(&id).with_shared_state(),
+        };
         let wanted = ServiceLease::new(cluster, location.clone(), identity);
         let acquired =
             wanted.acquire(is_standby, |wait| report(describe_wait(wait, is_standby, &location))).await;

@@ -12,6 +12,7 @@ use tidegate_oplog::{
 use tokio::sync::watch;
 
 use crate::error::ServiceError;
+use crate::leadership::LeaseState;
 use crate::log;
 use crate::user;
 
@@ -87,7 +88,7 @@ impl SharedLog {
                         "waiting to see whether {replica} is still using the operation log in {target}"
                     ));
                 }
-                Err(error @ LogError::Unavailable { .. }) => {
+                Err(error) if error.is_outage() => {
                     report(format!("waiting for the database of the operation log: {error}"));
                 }
                 Err(error) => return Err(error.into()),
@@ -102,9 +103,9 @@ impl SharedLog {
     }
 
     /// Returns the ID of the log for the service's Lease. The leader of the log knows that its predecessor has stopped
-    /// writing, so it can take the Lease at once.
-    pub fn lease_state(&self) -> String {
-        format!("log-{}", self.log.log_id().simple())
+    /// writing, so it takes the Lease as soon as the predecessor doesn't renew it.
+    pub fn lease_state(&self) -> LeaseState {
+        LeaseState::SharedLog(format!("log-{}", self.log.log_id().simple()))
     }
 
     /// Returns the fence, which blocks writes unless the database has confirmed a recent heartbeat.

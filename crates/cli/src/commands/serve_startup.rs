@@ -12,7 +12,7 @@ use tidegate_oplog::PostgresTarget;
 use tidegate_server::AppState;
 use tidegate_state::clusters::{self, ConnectedCluster, SelectedCluster};
 use tidegate_state::error::ServiceError;
-use tidegate_state::leadership::{self, FolderLock, Leadership};
+use tidegate_state::leadership::{self, FolderLock, Leadership, LeaseState};
 use tidegate_state::log::{self, Log};
 use tidegate_state::shared_log::SharedLog;
 use tidegate_state::state_dir::StateDir;
@@ -103,9 +103,9 @@ pub async fn start(
         (None, SelectedCluster::Real(connected)) => {
             let state = match &shared_log {
                 Some(shared) => shared.lease_state(),
-                None => leadership::state_directory_id(&state_dir.service_id())?,
+                None => LeaseState::Directory(leadership::state_directory_id(&state_dir.service_id())?),
             };
-            leadership = Some(acquire_lease(args, connected, &state, &mut waiting).await?);
+            leadership = Some(acquire_lease(args, connected, state, &mut waiting).await?);
         }
         // The simulated cluster is in the state directory, which is already locked.
         (None, SelectedCluster::Simulated) => {}
@@ -226,7 +226,7 @@ async fn lock_folder(
 async fn acquire_lease(
     args: &ServeArgs,
     connected: &ConnectedCluster,
-    state: &str,
+    state: LeaseState,
     waiting: &mut StartupReporter<'_>,
 ) -> Result<Leadership, CliError> {
     let destination = &connected.destination;

@@ -8,7 +8,7 @@ use tidegate_model::{ClaimLocation, Object, Timestamp};
 
 use super::lease_expiry::{HolderStatus, LeaseExpiry};
 use super::record::{Lease, new_lease};
-use super::times::SERVICE_LEASE_DURATION;
+use super::times::{REPLACED_LEASE_DURATION, SERVICE_LEASE_DURATION};
 
 /// Maximum length of the host name in an identity.
 const HOST_MAX: usize = 63;
@@ -20,6 +20,8 @@ const DISPLAY_CHARS_MAX: usize = 200;
 pub struct ServiceIdentity {
     text: String,
     state: String,
+    /// True if the state is a shared log, which other services can use at the same time.
+    is_shared: bool,
 }
 
 impl ServiceIdentity {
@@ -29,10 +31,17 @@ impl ServiceIdentity {
             |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
         let (host, state): (String, String) = (plain(host), plain(state));
         let host = host.get(..host.len().min(HOST_MAX)).unwrap_or_default();
-        Self { text: format!("{host}_{pid}_{state}"), state }
+        Self { text: format!("{host}_{pid}_{state}"), state, is_shared: false }
     }
 
-    /// Returns true if a holder used this service's state directory. The holder must have exited, because
+    /// Marks the state as a shared log that this service leads. A predecessor has then been replaced, but may not
+    /// have exited.
+    #[must_use]
+    pub fn with_shared_state(self) -> Self {
+        Self { is_shared: true, ..self }
+    }
+
+    /// Returns true if a holder used the same state. With a state directory, the holder must have exited, because
     /// this service holds the lock on that directory.
     fn is_predecessor(&self, holder: &str) -> bool {
         holder.rsplit_once('_').is_some_and(|(_, state)| state == self.state)
@@ -132,10 +141,16 @@ impl Leadership {
             });
         }
         let next = epoch.saturating_add(1);
-        if holder.is_empty() || self.identity.is_predecessor(holder) {
+        let is_predecessor = self.identity.is_predecessor(holder);
+        if holder.is_empty() || (is_predecessor && !self.identity.is_shared) {
             return Some(self.acquire(&lease, next, now));
         }
-        let lasts = lease.duration_at_least(SERVICE_LEASE_DURATION);
+        // A predecessor in a shared log can no longer write. Only a service that uses a copy of the database would
+        // still renew the Lease.
+        let lasts = match is_predecessor {
+            true => REPLACED_LEASE_DURATION,
+            false => lease.duration_at_least(SERVICE_LEASE_DURATION),
+        };
         Some(match self.expiry.observe_for(&lease, lasts, at) {
             HolderStatus::Expired => self.acquire(&lease, next, now),
             verdict => Step::Wait {
@@ -315,6 +330,31 @@ mod tests {
         first.record_write(server.put(*one).unwrap());
         assert!(server.put(*other).is_none());
         assert!(matches!(run_step(&mut server, &mut second, 1, 0), Some(Step::Wait { .. })));
+    }
+
+    /// A service that was replaced in a shared log may still run, in a copy of the database. Its Lease is taken only
+    /// if it isn't renewed.
+    #[test]
+    fn the_lease_of_a_replaced_service_is_taken_once_it_is_not_renewed() {
+        let shared = |pid| {
+            let identity = ServiceIdentity::new("node-2", pid, "log-9f31").with_shared_state();
+            Leadership::new(identity, location())
+        };
+        let mut old = shared(1);
+        let Some(Step::Write(lease)) = old.observe(None, Duration::ZERO, Timestamp::default()) else {
+            panic!()
+        };
+        let (mut new, mut lease) = (shared(2), Lease(*lease));
+        let secs = Duration::from_secs;
+        for at in [0, 2] {
+            let step = new.observe(Some(lease.clone()), secs(at), Timestamp::default());
+            assert!(matches!(step, Some(Step::Wait { .. })), "after {at} s: {step:?}");
+        }
+        lease = Lease(lease.with_renewal_time(Timestamp::from_millis(3_000)));
+        for (at, waits) in [(4, true), (6, true), (8, false)] {
+            let step = new.observe(Some(lease.clone()), secs(at), Timestamp::default());
+            assert_eq!(matches!(step, Some(Step::Wait { .. })), waits, "after {at} s: {step:?}");
+        }
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl LeaseCoverage {
         }
     }
 
+    /// Returns true if a write is covered at this moment.
+    pub fn is_covered_now(&self) -> bool {
+        self.is_covered(*self.state.borrow())
+    }
+
     /// Waits until a write is covered. After too long, fails with `reason`, as if the cluster didn't respond.
     pub async fn ensure_covered(&self, reason: &str) -> Result<(), ClusterError> {
         tokio::time::timeout(COVERAGE_WAIT_MAX, self.wait_until_covered())

@@ -325,8 +325,14 @@ impl Layer for FencedCluster {
 
     async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.effect == Effect::Write {
-            for part in &self.fence.0 {
-                part.coverage.ensure_covered(part.reason).await?;
+            // One part may expire while another one is awaited.
+            loop {
+                for part in &self.fence.0 {
+                    part.coverage.ensure_covered(part.reason).await?;
+                }
+                if self.fence.0.iter().all(|part| part.coverage.is_covered_now()) {
+                    break;
+                }
             }
         }
         answer.await

@@ -23,6 +23,9 @@ pub(super) const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(100);
 pub(super) const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Duration of a service's Lease.
 pub const SERVICE_LEASE_DURATION: Duration = Duration::from_secs(15);
+/// Time without a renewal after which the Lease of a service that was replaced in a shared log can be taken. Longer
+/// than the interval between renewals.
+pub(super) const REPLACED_LEASE_DURATION: Duration = Duration::from_secs(4);
 /// Interval between renewals of a service's Lease.
 pub const SERVICE_LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 /// Time from the start of the last successful renewal until the service stops writing. The rest of the

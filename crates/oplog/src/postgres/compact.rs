@@ -2,6 +2,7 @@
 
 use tidegate_model::{StreamId, Timestamp};
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -64,8 +65,8 @@ impl Inner {
                 next.map_or(Stage::Blobs, Stage::Cut)
             }
             Stage::Blobs => {
-                done.blobs = self.remove_blobs(client).await?;
-                Stage::Done
+                done.blobs = self.remove_blobs(client, writer).await?;
+                if done.blobs == 0 { Stage::Done } else { Stage::Blobs }
             }
             Stage::Done => Stage::Done,
         };
@@ -266,11 +267,20 @@ impl Inner {
     }
 
     /// Removes blobs without a reference and without a replica that protects them.
-    async fn remove_blobs(&self, client: &Client) -> Result<usize, LogError> {
-        const QUERY: &str = "DELETE FROM blob b WHERE NOT EXISTS (SELECT 1 FROM reference r WHERE r.digest = b.digest) \
-             AND NOT EXISTS (SELECT 1 FROM blob_hold h WHERE h.digest = b.digest)";
-        let removed = within("remove blobs", client.execute_typed(QUERY, &[])).await?;
-        Ok(usize::try_from(removed).unwrap_or(usize::MAX))
+    async fn remove_blobs(&self, client: &Client, writer: &Writer) -> Result<usize, LogError> {
+        const FIND: &str = "SELECT digest FROM blob b WHERE NOT EXISTS (SELECT 1 FROM reference r WHERE r.digest = \
+             b.digest) AND NOT EXISTS (SELECT 1 FROM blob_hold h WHERE h.digest = b.digest) LIMIT 500";
+        // A blob that has been protected since then fails the statement, because the hold refers to it.
+        const REMOVE: &str = "DELETE FROM blob WHERE digest = ANY($1)";
+        let rows = within("find unreferenced blobs", client.query_typed(FIND, &[])).await?;
+        let digests: Vec<Vec<u8>> = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
+        if !digests.is_empty() {
+            self.in_fence(client, writer, async {
+                client.execute_typed(REMOVE, &[(&digests, Type::BYTEA_ARRAY)]).await.map(drop)
+            })
+            .await?;
+        }
+        Ok(digests.len())
     }
 
     /// Runs statements in a transaction under the fence.
@@ -287,7 +297,16 @@ impl Inner {
             statements.await?;
             client.batch_execute("COMMIT").await
         };
-        let result = within("compact the log", run).await;
+        let mut is_fenced = false;
+        let run = async {
+            let result: Result<(), tokio_postgres::Error> = run.await;
+            is_fenced = result.as_ref().is_err_and(|error| error.code() == Some(&SqlState::DIVISION_BY_ZERO));
+            result
+        };
+        let mut result = within("change the log", run).await;
+        if is_fenced {
+            result = Err(LogError::NotOwner);
+        }
         if result.is_err() {
             let _ = within("cancel", client.batch_execute("ROLLBACK")).await;
         }

@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -12,8 +13,9 @@ use uuid::Uuid;
 
 use crate::LogError;
 
-/// Time for connecting to one host.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for connecting to one host, including TLS and authentication. A host that accepts connections and never
+/// answers must not hide the next one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after which an unanswered call counts as failed, and its connection is closed.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without an acknowledgement after which the system closes a connection.
@@ -33,7 +35,10 @@ const SESSION_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0;
 /// Location of a log in PostgreSQL, and the TLS settings for it.
 #[derive(Clone)]
 pub struct PostgresTarget {
-    config: Config,
+    /// Connection settings for each host.
+    hosts: Arc<[Config]>,
+    /// Index of the host that accepted the last connection.
+    last_host: Arc<AtomicUsize>,
     schema: String,
     tls: Option<Arc<rustls::ClientConfig>>,
     /// Hosts and database for messages, without user and password.
@@ -114,23 +119,33 @@ impl PostgresTarget {
                 None
             }
         };
-        let session = match config.get_hosts() {
-            [_] => TargetSessionAttrs::Any,
-            _ => TargetSessionAttrs::ReadWrite,
-        };
-        config
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_user_timeout(TCP_TIMEOUT)
-            .keepalives_idle(KEEPALIVE_IDLE)
-            // With one host, the session itself reports that it is read-only, and the error names the host.
-            .target_session_attrs(session);
         let display = display_target(&config, &schema);
-        Ok(Self { config, schema, tls, display })
+        let hosts = split_hosts(&config).into();
+        Ok(Self { hosts, last_host: Arc::default(), schema, tls, display })
     }
 
-    /// Connects and prepares a session. Must be called in the log's runtime, which also runs the connection.
+    /// Connects to the first host that accepts writes, starting with the last one that did, and prepares a session.
+    /// Must be called in the log's runtime, which also runs the connection.
     pub(super) async fn connect(&self, incarnation: Uuid) -> Result<Client, LogError> {
-        let mut config = self.config.clone();
+        let first = self.last_host.load(Ordering::Relaxed);
+        let mut failure = None;
+        for offset in 0..self.hosts.len() {
+            let index = (first + offset) % self.hosts.len();
+            let Some(config) = self.hosts.get(index) else { continue };
+            let session = tokio::time::timeout(CONNECT_TIMEOUT, self.open_session(config, incarnation)).await;
+            match session.unwrap_or_else(|_| Err(self.timeout_error())) {
+                Ok(client) => {
+                    self.last_host.store(index, Ordering::Relaxed);
+                    return Ok(client);
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| self.timeout_error()))
+    }
+
+    async fn open_session(&self, config: &Config, incarnation: Uuid) -> Result<Client, LogError> {
+        let mut config = config.clone();
         config.application_name(application_name(incarnation));
         let client = match &self.tls {
             None => {
@@ -148,28 +163,30 @@ impl PostgresTarget {
             }
         };
         let settings = format!("{SESSION_SETTINGS}; SET search_path = {}", self.schema);
-        within("open a session", async {
+        let (version, is_read_only) = within("open a session", async {
             client.batch_execute(&settings).await?;
             let row = client
-                .query_one(
+                .query_typed_one(
                     "SELECT current_setting('server_version_num')::int, pg_is_in_recovery() OR \
                      current_setting('transaction_read_only') = 'on'",
                     &[],
                 )
                 .await?;
-            let (version, is_read_only): (i32, bool) = (row.try_get(0)?, row.try_get(1)?);
-            Ok((version, is_read_only))
+            Ok((row.try_get::<_, i32>(0)?, row.try_get::<_, bool>(1)?))
         })
-        .await
-        .and_then(|(version, is_read_only)| {
-            if version < MIN_VERSION {
-                return Err(LogError::DatabaseVersion { target: self.display.clone(), version });
-            }
-            if is_read_only {
-                return Err(LogError::DatabaseReadOnly { target: self.display.clone() });
-            }
-            Ok(client)
-        })
+        .await?;
+        if version < MIN_VERSION {
+            return Err(LogError::DatabaseVersion { target: self.display.clone(), version });
+        }
+        if is_read_only {
+            return Err(LogError::DatabaseReadOnly { target: self.display.clone() });
+        }
+        Ok(client)
+    }
+
+    fn timeout_error(&self) -> LogError {
+        let reason = format!("it did not accept a connection within {} s", CONNECT_TIMEOUT.as_secs());
+        LogError::Unavailable { target: self.display.clone(), reason }
     }
 
     pub(super) fn schema(&self) -> &str {
@@ -221,9 +238,10 @@ pub(super) fn call_error(action: &'static str, error: &tokio_postgres::Error) ->
         // Connection and operator errors: the server is shutting down, starting up or overloaded.
         Some(code) => {
             let class = code.code().get(..2).unwrap_or_default();
-            matches!(class, "08" | "57" | "53" | "40")
+            matches!(class, "08" | "57" | "53" | "58" | "40")
                 || *code == SqlState::READ_ONLY_SQL_TRANSACTION
                 || *code == SqlState::LOCK_NOT_AVAILABLE
+                || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
         }
     };
     if is_temporary {
@@ -252,15 +270,47 @@ fn describe_error(error: &tokio_postgres::Error) -> String {
     text
 }
 
+/// Returns true if the certificate or the protocol was rejected. A connection that was closed during the handshake
+/// is not such an error, because the server may be restarting.
 fn is_tls_error(error: &tokio_postgres::Error) -> bool {
     use std::error::Error as _;
-    let text = error.to_string();
-    let is_rustls = error
-        .source()
-        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
-        .and_then(std::io::Error::get_ref)
-        .is_some_and(|inner| inner.is::<rustls::Error>());
-    is_rustls || text.contains("TLS")
+    let io = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    match io {
+        Some(io) => io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()),
+        None => error.to_string().contains("TLS") && error.code().is_none(),
+    }
+}
+
+/// Splits settings with several hosts into settings with one host each.
+fn split_hosts(config: &Config) -> Vec<Config> {
+    let ports = config.get_ports();
+    let split = config.get_hosts().iter().enumerate().map(|(index, host)| {
+        let mut one = Config::new();
+        match host {
+            Host::Tcp(name) => one.host(name),
+            Host::Unix(path) => one.host_path(path),
+        };
+        one.port(ports.get(index).or(ports.first()).copied().unwrap_or(5432));
+        if let Some(user) = config.get_user() {
+            one.user(user);
+        }
+        if let Some(password) = config.get_password() {
+            one.password(password);
+        }
+        if let Some(name) = config.get_dbname() {
+            one.dbname(name);
+        }
+        if let Some(options) = config.get_options() {
+            one.options(options);
+        }
+        one.ssl_mode(config.get_ssl_mode())
+            .channel_binding(config.get_channel_binding())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(TCP_TIMEOUT)
+            .keepalives_idle(KEEPALIVE_IDLE);
+        one
+    });
+    split.collect()
 }
 
 /// Checks the name of a schema. Restricted to plain identifiers, because it becomes part of statements.

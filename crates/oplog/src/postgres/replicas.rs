@@ -104,26 +104,25 @@ impl Inner {
         .await
     }
 
-    /// Tries to own all shards, taking over those of dead replicas. Must be called about once a second with the
-    /// monotonic time, so that the watch can tell which replicas are dead.
+    /// Tries to own all shards, taking over those of dead replicas. Must be called about once a second, so that the watch can tell which replicas are dead.
     pub(super) async fn claim_shards(
         &self,
         client: &Client,
         watch: &mut ReplicaWatch,
-        at: std::time::Duration,
     ) -> Result<Claim, LogError> {
+        let before = self.started_at.elapsed();
         let mut replicas = self.read_replicas(client).await?;
+        let after = self.started_at.elapsed();
         replicas.retain(|replica| replica.incarnation != self.incarnation);
         let beats = replicas.iter().map(|replica| (replica.incarnation, replica.beat)).collect();
-        let dead = watch.observe(&beats, at);
+        let dead = watch.observe(&beats, before, after);
         let is_dead =
             |replica: &Replica| dead.iter().any(|(incarnation, _)| *incarnation == replica.incarnation);
         if let Some(holder) = replicas.iter().find(|replica| replica.shards > 0 && !is_dead(replica)) {
             return Ok(Claim::Held(holder.clone()));
         }
         // Only replicas whose count still stands where it was seen. The others have come back to life.
-        const EVICT: &str =
-            "UPDATE replica SET evicted_by = $3 WHERE incarnation = $1 AND beat = $2 AND evicted_by IS NULL";
+        const EVICT: &str = "UPDATE replica SET evicted_by = $3, evicted_at = now() WHERE incarnation = $1 AND beat = $2 AND evicted_by IS NULL";
         for (incarnation, beat) in &dead {
             let evicted = within(
                 "declare a replica dead",
@@ -147,18 +146,19 @@ impl Inner {
             // Another standby was faster, or a transaction of the dead replica still holds the lock.
             Ok(None) => match replicas.into_iter().find(|replica| replica.shards > 0) {
                 Some(holder) => {
-                    for (incarnation, _) in &dead {
-                        self.end_sessions(client, *incarnation).await?;
-                    }
+                    self.end_evicted_sessions(client).await?;
                     Ok(Claim::Locked(holder))
                 }
-                None => Ok(Claim::Held(Replica {
-                    incarnation: Uuid::nil(),
-                    name: "another process".to_owned(),
-                    version: String::new(),
-                    shards: SHARDS,
-                    beat: 0,
-                })),
+                None => {
+                    self.end_evicted_sessions(client).await?;
+                    Ok(Claim::Held(Replica {
+                        incarnation: Uuid::nil(),
+                        name: "another process".to_owned(),
+                        version: String::new(),
+                        shards: SHARDS,
+                        beat: 0,
+                    }))
+                }
             },
             Err(error) => Err(error),
         }
@@ -203,20 +203,18 @@ impl Inner {
         }
     }
 
-    /// Ends the sessions of a dead replica, whose transactions may still hold locks.
-    async fn end_sessions(&self, client: &Client, incarnation: Uuid) -> Result<(), LogError> {
-        const QUERY: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND \
-             pid <> pg_backend_pid()";
-        let name = application_name(incarnation);
-        within("end the sessions of a dead replica", client.query_typed(QUERY, &[(&name, Type::TEXT)]))
-            .await
-            .map(drop)
+    /// Ends the sessions of dead replicas that still own shards. Their transactions may still hold locks.
+    async fn end_evicted_sessions(&self, client: &Client) -> Result<(), LogError> {
+        const QUERY: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND \
+             application_name IN (SELECT 'tidegate ' || incarnation FROM replica WHERE evicted_by IS NOT NULL AND EXISTS \
+             (SELECT 1 FROM shard WHERE owner = incarnation))";
+        within("end the sessions of a dead replica", client.query_typed(QUERY, &[])).await.map(drop)
     }
 
     /// Removes dead replicas that own nothing any more.
     async fn remove_evicted(&self, client: &Client) -> Result<(), LogError> {
         const QUERY: &str = "DELETE FROM replica WHERE evicted_by IS NOT NULL AND NOT EXISTS (SELECT 1 FROM shard WHERE \
-             owner = incarnation) AND joined_at < now() - interval '1 hour'";
+             owner = incarnation) AND evicted_at < now() - interval '1 hour'";
         within("remove dead replicas", client.execute_typed(QUERY, &[])).await.map(drop)
     }
 

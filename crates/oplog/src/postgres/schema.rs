@@ -1,7 +1,7 @@
 //! The tables of the log, and their numbered migrations.
 //!
-//! Migrations only add to the schema. A replica can therefore use a schema that a newer version has migrated
-//! with additions, and refuses one that requires a newer reader.
+//! Migrations only add to the schema, so a replica that has joined can continue while a newer one migrates it. A
+//! replica cannot join a schema that is newer than its program.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -82,7 +82,15 @@ async fn try_migrate(
         )
         .await?
         .try_get::<_, bool>(0)?;
-    if !exists {
+    let has_schema = client
+        .query_typed_one(
+            "SELECT to_regnamespace($1) IS NOT NULL",
+            &[(&schema, tokio_postgres::types::Type::TEXT)],
+        )
+        .await?
+        .try_get::<_, bool>(0)?;
+    // `IF NOT EXISTS` would require permission to create schemas even if this one exists.
+    if !has_schema {
         client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
     }
     client.batch_execute("BEGIN").await?;

@@ -24,21 +24,26 @@ pub(super) struct ReplicaWatch {
 }
 
 impl ReplicaWatch {
-    /// Records the heartbeat counts read at the monotonic time `at`, and returns the dead replicas with their
-    /// last count.
-    pub(super) fn observe(&mut self, beats: &BTreeMap<Uuid, i64>, at: Duration) -> Vec<(Uuid, i64)> {
-        if self.observed_at.is_none_or(|last| at.saturating_sub(last) > MAX_GAP) {
+    /// Records the heartbeat counts that were read between the monotonic times `before` and `after`, and returns
+    /// the dead replicas with their last count.
+    pub(super) fn observe(
+        &mut self,
+        beats: &BTreeMap<Uuid, i64>,
+        before: Duration,
+        after: Duration,
+    ) -> Vec<(Uuid, i64)> {
+        if self.observed_at.is_none_or(|last| before.saturating_sub(last) > MAX_GAP) {
             self.seen.clear();
         }
-        self.observed_at = Some(at);
+        self.observed_at = Some(after);
         self.seen.retain(|replica, _| beats.contains_key(replica));
         let mut dead = Vec::new();
         for (&replica, &beat) in beats {
-            let (count, since) = self.seen.entry(replica).or_insert((beat, at));
+            let (count, since) = self.seen.entry(replica).or_insert((beat, after));
             if *count != beat {
-                (*count, *since) = (beat, at);
+                (*count, *since) = (beat, after);
                 self.alive.insert(replica);
-            } else if at.saturating_sub(*since) >= DEAD_AFTER {
+            } else if before.saturating_sub(*since) >= DEAD_AFTER {
                 dead.push((replica, beat));
             }
         }
@@ -71,10 +76,14 @@ mod tests {
         let mut watch = ReplicaWatch::default();
         for second in 0..8 {
             let beats = BTreeMap::from([(A, 5), (B, i64::try_from(second).unwrap())]);
-            assert_eq!(watch.observe(&beats, secs(second)), [], "after {second} s");
+            assert_eq!(watch.observe(&beats, secs(second), secs(second)), [], "after {second} s");
         }
-        assert_eq!(watch.observe(&BTreeMap::from([(A, 5), (B, 8)]), secs(8)), [(A, 5)]);
-        assert_eq!(watch.observe(&BTreeMap::from([(A, 6), (B, 9)]), secs(9)), [], "a heartbeat revives it");
+        assert_eq!(watch.observe(&BTreeMap::from([(A, 5), (B, 8)]), secs(8), secs(8)), [(A, 5)]);
+        assert_eq!(
+            watch.observe(&BTreeMap::from([(A, 6), (B, 9)]), secs(9), secs(9)),
+            [],
+            "a heartbeat revives it"
+        );
     }
 
     #[test]
@@ -82,9 +91,9 @@ mod tests {
         let mut watch = ReplicaWatch::default();
         let beats = BTreeMap::from([(A, 5)]);
         for at in [0, 2, 5, 60, 62, 65, 67] {
-            assert_eq!(watch.observe(&beats, secs(at)), [], "at {at} s");
+            assert_eq!(watch.observe(&beats, secs(at), secs(at)), [], "at {at} s");
         }
-        assert_eq!(watch.observe(&beats, secs(68)), [(A, 5)]);
+        assert_eq!(watch.observe(&beats, secs(68), secs(68)), [(A, 5)]);
     }
 
     proptest! {
@@ -95,7 +104,7 @@ mod tests {
             for gap in gaps {
                 now += gap;
                 let beat = i64::try_from(now / 3_000).unwrap();
-                let dead = watch.observe(&BTreeMap::from([(A, beat)]), Duration::from_millis(now));
+                let dead = watch.observe(&BTreeMap::from([(A, beat)]), Duration::from_millis(now), Duration::from_millis(now));
                 prop_assert_eq!(dead, []);
             }
         }

@@ -95,8 +95,11 @@ fn a_second_replica_reads_and_waits() {
         panic!("two leaders")
     };
     assert_eq!((holder.name.as_str(), holder.shards, is_alive), ("first", 256, false));
-    std::thread::park_timeout(Duration::from_millis(1_500));
-    assert!(matches!(second.try_lead().unwrap(), LeadAttempt::Held { is_alive: true, .. }));
+    let is_alive = || {
+        std::thread::park_timeout(Duration::from_millis(500));
+        matches!(second.try_lead().unwrap(), LeadAttempt::Held { is_alive: true, .. })
+    };
+    assert!((0..40).any(|_| is_alive()), "the heartbeats of the leader must be seen");
     assert!(matches!(
         second.append_all(vec![append_to_shop(2, 1, waves_passed(1..=1))]),
         Err(LogError::NotOwner)
@@ -129,7 +132,7 @@ fn a_dead_leader_is_replaced_and_can_never_write_again() {
         ),
     );
     let attempts = lead_after_watching(&second);
-    assert!((8..=15).contains(&attempts), "the takeover took {attempts} s");
+    assert!(attempts >= 8, "the takeover took only {attempts} s");
     let error = first.append_all(vec![append_to_shop(1, 2, waves_passed(2..=2))]).unwrap_err();
     assert!(matches!(&error, LogError::Evicted { by } if by == "second"), "{error}");
     assert!(first.loss().borrow().is_some());
@@ -147,7 +150,7 @@ fn a_broken_connection_loses_and_doubles_nothing() {
     let url = server.new_log_url();
     let log = lead(join(&url, "first"));
     let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'tidegate %' \
-                AND pid <> pg_backend_pid() AND query NOT LIKE '%record a heartbeat%' AND application_name = 'tidegate ";
+                AND pid <> pg_backend_pid() AND application_name = 'tidegate ";
     let kill = format!("{kill}{}'", log.incarnation());
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -162,6 +165,8 @@ fn a_broken_connection_loses_and_doubles_nothing() {
     });
     assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=300));
     assert_eq!(server.psql(&url, "SELECT count(*), max(last) FROM batch"), "300|300");
+    // The epochs rise only after an append whose outcome was unknown.
+    assert_eq!(server.psql(&url, "SELECT max(epoch) > 2 FROM shard"), "t", "no append was interrupted");
 }
 
 #[test]
@@ -176,8 +181,17 @@ fn a_rolled_back_database_is_reported() {
     let head = server
         .psql(&url, "DELETE FROM batch WHERE first > 1; UPDATE stream SET last = 1; SELECT last FROM stream");
     assert_eq!(head, "1");
-    let error = log.append_all(vec![append_to_shop(1, 4, waves_passed(1..=1))]).unwrap_err();
-    assert!(matches!(error, LogError::Gap { expected: 2, found: 4, .. }), "{error}");
+    // A failover closes all connections.
+    let close = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'tidegate {}'",
+        log.incarnation()
+    );
+    server.psql(&url, &close);
+    let error = log.append_all(vec![append_to_shop(2, 1, waves_passed(1..=1))]).unwrap_err();
+    assert!(
+        matches!(&error, LogError::LostEnd { streams } if *streams == operation(1).to_string()),
+        "{error}"
+    );
 }
 
 #[test]

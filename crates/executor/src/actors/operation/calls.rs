@@ -18,7 +18,7 @@ use crate::engine_context::EngineContext;
 use crate::extensions::HookResult;
 use crate::inbox::{Arrival, EffectMessage, Inbox};
 use crate::last_runs::last_runs;
-use crate::log::{read_json, run_blocking, store_json};
+use crate::log::{read_error, read_json, run_blocking, store_json};
 use crate::manifests::{Bundle, SubmittedManifests};
 use crate::policy_check::PolicyGuard;
 
@@ -212,7 +212,7 @@ impl PlanJob {
         let application = self.request.application.clone();
         run_blocking(&self.engine.log, move |log| log.inventory(&cluster, &application))
             .await
-            .map_err(|error| CallError::permanent(format!("the inventory cannot be read: {error}")))
+            .map_err(|error| read_error("the inventory", &error))
     }
 }
 

@@ -19,6 +19,7 @@ CREATE TABLE replica (
   beat bigint NOT NULL DEFAULT 0,
   -- Set by another replica that takes over the shards of this one.
   evicted_by text,
+  evicted_at timestamptz,
   joined_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
 
@@ -103,7 +104,8 @@ CREATE TABLE reference (
 );
 CREATE INDEX reference_digest ON reference (digest);
 CREATE TABLE blob_hold (
-  digest bytea NOT NULL REFERENCES blob ON DELETE CASCADE,
+  -- Without a cascade: a blob with a hold cannot be removed.
+  digest bytea NOT NULL REFERENCES blob,
   incarnation uuid NOT NULL REFERENCES replica ON DELETE CASCADE,
   PRIMARY KEY (digest, incarnation)
 );
