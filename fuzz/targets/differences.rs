@@ -27,9 +27,9 @@ fuzz_target!(|input: &[u8]| {
     let managers = ["kubectl".to_owned()];
     let taken = || Some(TakenOverFields { managers: &managers, prediction_without_live: Some(&target) });
     for filtered in [true, false] {
-        let same = comparer.predicted_difference(&target, &live, &live, (filtered, None));
+        let same = comparer.predicted_difference(&target, &live, &live, filtered, None);
         assert!(same.changes.is_empty(), "an unchanged object has no changes: {same:?}");
-        comparer.predicted_difference(&target, &live, &target, (filtered, taken()));
+        comparer.predicted_difference(&target, &live, &target, filtered, taken());
     }
     let once = comparer.estimated_difference(&target, &live, &managers);
     assert_eq!(once, comparer.estimated_difference(&target, &live, &managers));
