@@ -158,7 +158,10 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn an_object_created_at_the_last_moment_is_not_overwritten() {
     for (policy, text) in [
-        ("BeforeHookCreation", "has the name of a hook of application shop but does not belong to an application"),
+        (
+            "BeforeHookCreation",
+            "has the name of a hook of application shop but does not belong to an application",
+        ),
         ("HookSucceeded", "has the name of a hook of application shop but does not belong to an application"),
     ] {
         let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
