@@ -109,7 +109,8 @@ pub async fn a_leader_that_stops_hands_over_at_once_with_its_plans() {
     first.finish().expect_code(0);
     let stopped = Instant::now();
     second.wait_for_line("managing");
-    assert!(stopped.elapsed() < Duration::from_secs(8), "{:?}", stopped.elapsed());
+    // Less than a takeover after a crash would take on a busy machine.
+    assert!(stopped.elapsed() < Duration::from_secs(25), "{:?}", stopped.elapsed());
     let plans = bench.run(&["app", "plans", "shop", "-o", "json", "--state-dir", "elsewhere"]).expect_code(0);
     assert!(plans.out.contains(&hash), "{hash}: {}", plans.out);
     second.signal("TERM");
