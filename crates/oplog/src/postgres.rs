@@ -37,7 +37,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tidegate_model::{Digest, StreamId, Timestamp};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore, watch as channel};
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -153,7 +153,6 @@ struct Inner {
 struct Compaction {
     stage: Stage,
     is_scheduled: bool,
-    is_running: bool,
     growth: Growth,
 }
 
@@ -301,10 +300,6 @@ impl PostgresLog {
         self.inner.sealing.unpack(name, sealed, target)
     }
 
-    fn handle(&self) -> Option<&Handle> {
-        self.runtime.as_ref().map(Runtime::handle)
-    }
-
     /// Runs a call in the log's runtime and blocks until it returns.
     fn wait<T: Send + 'static>(
         &self,
@@ -312,7 +307,7 @@ impl PostgresLog {
     ) -> Result<T, LogError> {
         let (send, receive) = mpsc::sync_channel(1);
         let call = call(Arc::clone(&self.inner));
-        self.handle().ok_or(LogError::Poisoned)?.spawn(async move {
+        self.runtime.as_ref().ok_or(LogError::Poisoned)?.spawn(async move {
             let _ = send.send(call.await);
         });
         // The sender is dropped only if the call panics or the runtime has stopped.
@@ -501,7 +496,7 @@ impl Inner {
                 writer.heads.clear();
                 Ok(LeadAttempt::Leading)
             }
-            Claim::Held(replica) | Claim::Locked(replica) => {
+            Claim::Held(replica) => {
                 let is_alive = writer.watch.has_seen_heartbeat(replica.incarnation);
                 Ok(LeadAttempt::Held { replica, is_alive })
             }
@@ -716,57 +711,61 @@ impl Inner {
         compaction.growth.streams += ended;
         compaction.growth.events += rows.events;
         compaction.growth.bytes += rows.bytes;
-        // Thresholds of a log that holds nothing: a remote compaction is cheap and its size unknown here.
         if compaction.growth.has_reached(&Growth::remote_limit()) {
             self.is_compaction_due.store(true, Ordering::SeqCst);
         }
     }
 
+    /// Returns the result of a change that can be repeated safely, or `None` if it must be repeated because the
+    /// database was unavailable.
+    async fn finish_change<T>(
+        &self,
+        writer: &mut Writer,
+        client: Client,
+        result: Result<T, LogError>,
+    ) -> Option<Result<T, LogError>> {
+        if let Err(error @ LogError::Unavailable { .. }) = &result {
+            self.wait_for_database(error).await;
+            return None;
+        }
+        writer.client = Some(client);
+        Some(result)
+    }
+
     async fn put_blob(&self, name: Digest, sealed: &[u8]) -> Result<(), LogError> {
         let mut writer = self.writer.lock().await;
-        let writer = &mut *writer;
         loop {
-            let client = self.writer_client(writer).await?;
-            match self.write_blob(&client, name, sealed).await {
-                Ok(()) => {
-                    writer.client = Some(client);
+            let client = self.writer_client(&mut writer).await?;
+            let result = self.write_blob(&client, name, sealed).await;
+            if let Some(result) = self.finish_change(&mut writer, client, result).await {
+                if result.is_ok() {
                     *self.lock_holds().entry(name).or_default() += 1;
-                    return Ok(());
                 }
-                Err(error @ LogError::Unavailable { .. }) => self.wait_for_database(&error).await,
-                Err(error) => {
-                    writer.client = Some(client);
-                    return Err(error);
-                }
+                return result;
             }
         }
     }
 
     async fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
         let mut writer = self.writer.lock().await;
-        let writer = &mut *writer;
         let shard = append::shard_of(StreamId(Uuid::nil()), None, Some(&update.application));
         loop {
-            let client = self.writer_client(writer).await?;
+            let client = self.writer_client(&mut writer).await?;
             let mut rows = GroupRows::default();
-            let result = async {
+            let written = async {
                 self.add_inventory(&client, &mut rows, update, shard).await.map_err(CommitError::Unknown)?;
                 self.commit(&client, &writer.tenure, &mut rows).await
             };
-            // The change is idempotent, so an unknown outcome is repeated.
-            match result.await {
-                Ok(()) => {
-                    writer.client = Some(client);
-                    return Ok(());
-                }
+            let result = match written.await {
+                Ok(()) => Ok(()),
+                Err(CommitError::Fence) => return Err(self.not_owner(&mut writer).await),
                 Err(
-                    CommitError::Unknown(error @ LogError::Unavailable { .. }) | CommitError::Retry(error),
-                ) => {
-                    self.wait_for_database(&error).await;
-                }
-                Err(CommitError::Fence) => return Err(self.not_owner(writer).await),
-                Err(CommitError::Rejected(error) | CommitError::Unknown(error)) => return Err(error),
-                Err(CommitError::Heads | CommitError::Blob) => return Err(LogError::Poisoned),
+                    CommitError::Retry(error) | CommitError::Unknown(error) | CommitError::Rejected(error),
+                ) => Err(error),
+                Err(CommitError::Heads | CommitError::Blob) => Err(LogError::Poisoned),
+            };
+            if let Some(result) = self.finish_change(&mut writer, client, result).await {
+                return result;
             }
         }
     }
@@ -782,11 +781,7 @@ impl Inner {
         let mut writer = self.writer.lock().await;
         let writer = &mut *writer;
         let (stage, keep) = {
-            let mut compaction = self.lock_compaction();
-            if !compaction.is_running {
-                compaction.is_running = true;
-                compaction.stage = Stage::Reduce;
-            }
+            let compaction = self.lock_compaction();
             let keep = if compaction.is_scheduled { *keep } else { keep.for_growth() };
             (compaction.stage, keep)
         };

@@ -196,7 +196,7 @@ impl Controller {
         self.step();
     }
 
-    /// Lets the time pass until the alarm goes off. Returns false if there is no alarm.
+    /// Advances the time to the next alarm. Returns false if no alarm is set.
     fn wake(&mut self) -> bool {
         let Some(at) = self.alarm.take() else { return false };
         self.now = self.now.max(at);

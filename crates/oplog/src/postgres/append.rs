@@ -17,11 +17,11 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::{Digest, StreamId, StreamKind};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Inner;
-use super::connection::{call_error, within};
+use super::connection::{Parameter, call_error, within};
 use crate::append_checks::{self, AppendState};
 use crate::frame::{self, Address, Family};
 use crate::inventory::{InventoryRow, inventory_id};
@@ -378,8 +378,6 @@ pub(super) fn fence_statement(
     ))
 }
 
-type Parameters<'a> = Vec<(&'a (dyn ToSql + Sync), Type)>;
-
 /// Columns of the rows in a group.
 #[derive(Default)]
 struct Statements<'a> {
@@ -509,8 +507,8 @@ impl<'a> Statements<'a> {
     }
 
     /// Returns the statements that have rows, in order.
-    fn parameters<'b>(&'b self, incarnation: &'b Uuid) -> Vec<(Step, &'static str, Parameters<'b>)> {
-        let mut statements: Vec<(Step, &'static str, Parameters<'b>)> = Vec::new();
+    fn parameters<'b>(&'b self, incarnation: &'b Uuid) -> Vec<(Step, &'static str, Vec<Parameter<'b>>)> {
+        let mut statements: Vec<(Step, &'static str, Vec<Parameter<'b>>)> = Vec::new();
         let Self { new, old, batches, details, snapshots, references, inventories, .. } = self;
         if !new.id.is_empty() {
             statements.push((
@@ -613,7 +611,7 @@ impl<'a> Statements<'a> {
 }
 
 impl StreamColumns<'_> {
-    fn parameters(&self) -> Parameters<'_> {
+    fn parameters(&self) -> Vec<Parameter<'_>> {
         vec![
             (&self.id, Type::UUID_ARRAY),
             (&self.shard, Type::INT2_ARRAY),

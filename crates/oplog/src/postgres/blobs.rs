@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::Inner;
-use super::connection::within;
+use super::connection::{Parameter, within};
 use crate::LogError;
 
 /// Maximum size of a part in bytes. Larger values would have to be assembled in the memory of the server.
@@ -37,7 +37,7 @@ impl Inner {
             .await?;
             // One call for each part, because together they may exceed the time limit of a call.
             for (part, bytes) in (0_i32..).zip(&parts).take(if added.is_empty() { 0 } else { parts.len() }) {
-                let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
+                let parameters: [Parameter<'_>; 3] =
                     [(&digest, Type::BYTEA), (&part, Type::INT4), (bytes, Type::BYTEA)];
                 within("store a blob", client.execute_typed(PARTS, &parameters)).await?;
             }

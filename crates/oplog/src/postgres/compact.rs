@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::append::{digest, fence_statement, signed, unsigned};
-use super::connection::{call_error, within};
+use super::connection::{Parameter, call_error, within};
 use super::{Inner, Writer};
 use crate::frame;
 use crate::store::chain_digest;
@@ -98,7 +98,7 @@ impl Inner {
             return Ok((0, 0));
         }
         self.in_fence(client, writer, async {
-            let of = [(&ids as &(dyn tokio_postgres::types::ToSql + Sync), Type::UUID_ARRAY)];
+            let of: [Parameter<'_>; 1] = [(&ids, Type::UUID_ARRAY)];
             client
                 .execute_typed(
                     "UPDATE stream SET reduced = true, base = last, base_digest = digest, snapshot = NULL WHERE id = \
@@ -292,16 +292,13 @@ impl Inner {
     ) -> Result<(), LogError> {
         let shards = writer.tenure.keys().copied().collect();
         let Some(fence) = fence_statement(&shards, &writer.tenure, self.incarnation) else { return Ok(()) };
-        let run = async {
-            client.batch_execute(&format!("BEGIN; {fence}")).await?;
-            statements.await?;
-            client.batch_execute("COMMIT").await
-        };
         let mut is_fenced = false;
         let run = async {
-            let result: Result<(), tokio_postgres::Error> = run.await;
-            is_fenced = result.as_ref().is_err_and(|error| error.code() == Some(&SqlState::DIVISION_BY_ZERO));
-            result
+            client.batch_execute(&format!("BEGIN; {fence}")).await.inspect_err(|error| {
+                is_fenced = error.code() == Some(&SqlState::DIVISION_BY_ZERO);
+            })?;
+            statements.await?;
+            client.batch_execute("COMMIT").await
         };
         let mut result = within("change the log", run).await;
         if is_fenced {

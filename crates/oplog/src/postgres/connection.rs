@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use uuid::Uuid;
@@ -209,6 +210,9 @@ impl PostgresTarget {
         }
     }
 }
+
+/// Parameter of a statement, with its type.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Returns the name of a replica's sessions. Another replica can end them by this name.
 pub(super) fn application_name(incarnation: Uuid) -> String {

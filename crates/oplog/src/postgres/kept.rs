@@ -4,7 +4,7 @@ use tidegate_model::Digest;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use super::connection::within;
+use super::connection::{Parameter, within};
 use super::{Inner, PostgresLog};
 use crate::LogError;
 
@@ -51,19 +51,17 @@ impl Inner {
         .await
     }
 
-    /// Stores a value, or removes it if there is no content. Waits while the database is unavailable.
+    /// Stores a value, or removes it if `content` is `None`. Waits while the database is unavailable.
     async fn write_kept(&self, kind: KeptKind, name: &str, content: Option<&[u8]>) -> Result<(), LogError> {
         const WRITE: &str = "INSERT INTO kept (kind, name, content) VALUES ($1, $2, $3) \
              ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, changed_at = now()";
         const REMOVE: &str = "DELETE FROM kept WHERE kind = $1 AND name = $2";
         let mut writer = self.writer.lock().await;
-        let writer = &mut *writer;
         loop {
-            let client = self.writer_client(writer).await?;
+            let client = self.writer_client(&mut writer).await?;
             let number = kind.number();
             let statement = async {
-                let key: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-                    [(&number, Type::INT2), (&name, Type::TEXT)];
+                let key: [Parameter<'_>; 2] = [(&number, Type::INT2), (&name, Type::TEXT)];
                 match content {
                     Some(content) => {
                         let [kind, name] = key;
@@ -72,17 +70,9 @@ impl Inner {
                     None => client.execute_typed(REMOVE, &key).await.map(drop),
                 }
             };
-            match self.in_fence(&client, writer, statement).await {
-                Ok(()) => {
-                    writer.client = Some(client);
-                    return Ok(());
-                }
-                // The change is idempotent, so an unknown outcome is repeated.
-                Err(error @ LogError::Unavailable { .. }) => self.wait_for_database(&error).await,
-                Err(error) => {
-                    writer.client = Some(client);
-                    return Err(error);
-                }
+            let result = self.in_fence(&client, &writer, statement).await;
+            if let Some(result) = self.finish_change(&mut writer, client, result).await {
+                return result;
             }
         }
     }

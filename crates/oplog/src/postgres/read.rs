@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use tidegate_model::{Digest, StreamId, Timestamp};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
 use super::Inner;
 use super::append::{digest, kind, unsigned};
-use super::connection::within;
+use super::connection::{Parameter, within};
 use crate::frame::{self, Address, Family};
 use crate::store::chain_digest;
 use crate::{Epoch, History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedStream, Record, Summary};
@@ -80,7 +80,7 @@ impl Inner {
         let known = self.known_kinds();
         let mut query =
             format!("SELECT {ENTRY_COLUMNS} FROM stream s JOIN details d ON d.stream = s.id WHERE true");
-        let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = Vec::new();
+        let mut parameters: Vec<Parameter<'_>> = Vec::new();
         // Writing to a string cannot fail.
         let mut add = |condition: &str, value, of| {
             parameters.push((value, of));

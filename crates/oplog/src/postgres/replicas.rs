@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Inner;
-use super::connection::{application_name, call_error, within};
+use super::connection::{CALL_TIMEOUT, Parameter, application_name, call_error, within};
 use super::schema::newest_layout;
 use super::watch::ReplicaWatch;
 use crate::LogError;
@@ -37,6 +37,14 @@ pub struct Replica {
     pub(super) beat: i64,
 }
 
+impl Replica {
+    /// Returns the description of a replica that has taken the shards since the replicas were read.
+    fn unknown() -> Self {
+        let (name, version) = ("another process".to_owned(), String::new());
+        Self { incarnation: Uuid::nil(), name, version, shards: SHARDS, beat: 0 }
+    }
+}
+
 impl fmt::Display for Replica {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -47,10 +55,8 @@ impl fmt::Display for Replica {
 pub(super) enum Claim {
     /// All shards belong to this replica, in these epochs.
     Owned(BTreeMap<i16, i64>),
-    /// Another replica owns shards and seems to be alive.
+    /// Another replica owns shards and may be alive, or one of its transactions still holds their locks.
     Held(Replica),
-    /// Another replica owns shards, and a transaction of its still holds their lock.
-    Locked(Replica),
 }
 
 impl Inner {
@@ -58,7 +64,7 @@ impl Inner {
     pub(super) async fn join(&self, client: &Client) -> Result<(), LogError> {
         const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout) VALUES ($1, $2, $3, $4) \
              ON CONFLICT DO NOTHING";
-        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] = [
+        let parameters: [Parameter<'_>; 4] = [
             (&self.incarnation, Type::UUID),
             (&self.name, Type::TEXT),
             (&env!("CARGO_PKG_VERSION"), Type::TEXT),
@@ -72,7 +78,7 @@ impl Inner {
         const QUERY: &str =
             "UPDATE replica SET beat = beat + 1 WHERE incarnation = $1 AND evicted_by IS NULL RETURNING 1";
         const REASON: &str = "SELECT evicted_by FROM replica WHERE incarnation = $1";
-        let me = [(&self.incarnation as &(dyn tokio_postgres::types::ToSql + Sync), Type::UUID)];
+        let me: [Parameter<'_>; 1] = [(&self.incarnation, Type::UUID)];
         if within("record a heartbeat", client.query_typed_opt(QUERY, &me)).await?.is_some() {
             return Ok(());
         }
@@ -104,7 +110,8 @@ impl Inner {
         .await
     }
 
-    /// Tries to own all shards, taking over those of dead replicas. Must be called about once a second, so that the watch can tell which replicas are dead.
+    /// Tries to own all shards, taking over those of dead replicas. Must be called about once a second, so that the
+    /// watch can tell which replicas are dead.
     pub(super) async fn claim_shards(
         &self,
         client: &Client,
@@ -122,7 +129,8 @@ impl Inner {
             return Ok(Claim::Held(holder.clone()));
         }
         // Only replicas whose count still stands where it was seen. The others have come back to life.
-        const EVICT: &str = "UPDATE replica SET evicted_by = $3, evicted_at = now() WHERE incarnation = $1 AND beat = $2 AND evicted_by IS NULL";
+        const EVICT: &str = "UPDATE replica SET evicted_by = $3, evicted_at = now() WHERE incarnation = $1 AND \
+             beat = $2 AND evicted_by IS NULL";
         for (incarnation, beat) in &dead {
             let evicted = within(
                 "declare a replica dead",
@@ -138,30 +146,14 @@ impl Inner {
                 return Ok(Claim::Held(holder.clone()));
             }
         }
-        match self.take_shards(client).await {
-            Ok(Some(tenure)) => {
-                self.remove_evicted(client).await?;
-                Ok(Claim::Owned(tenure))
-            }
-            // Another standby was faster, or a transaction of the dead replica still holds the lock.
-            Ok(None) => match replicas.into_iter().find(|replica| replica.shards > 0) {
-                Some(holder) => {
-                    self.end_evicted_sessions(client).await?;
-                    Ok(Claim::Locked(holder))
-                }
-                None => {
-                    self.end_evicted_sessions(client).await?;
-                    Ok(Claim::Held(Replica {
-                        incarnation: Uuid::nil(),
-                        name: "another process".to_owned(),
-                        version: String::new(),
-                        shards: SHARDS,
-                        beat: 0,
-                    }))
-                }
-            },
-            Err(error) => Err(error),
+        if let Some(tenure) = self.take_shards(client).await? {
+            self.remove_evicted(client).await?;
+            return Ok(Claim::Owned(tenure));
         }
+        // Another standby was faster, or a transaction of a dead replica still holds the locks.
+        self.end_evicted_sessions(client).await?;
+        let holder = replicas.into_iter().find(|replica| replica.shards > 0);
+        Ok(Claim::Held(holder.unwrap_or_else(Replica::unknown)))
     }
 
     /// Takes all shards that are free or belong to a dead replica, in one transaction: all or none. Returns `None`
@@ -180,7 +172,7 @@ impl Inner {
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
         };
         let result: Result<BTreeMap<i16, i64>, tokio_postgres::Error> =
-            match tokio::time::timeout(super::connection::CALL_TIMEOUT, run).await {
+            match tokio::time::timeout(CALL_TIMEOUT, run).await {
                 Ok(result) => result,
                 Err(_) => {
                     return Err(LogError::Unavailable {
@@ -228,7 +220,7 @@ impl Inner {
     ) -> Result<BTreeMap<i16, i64>, LogError> {
         const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND id = ANY($2) ORDER BY id FOR UPDATE) \
              UPDATE shard SET epoch = epoch + 1 WHERE id IN (SELECT id FROM mine) RETURNING id, epoch";
-        self.end_sessions_but_heartbeat(client).await?;
+        self.end_own_transactions(client).await?;
         let ids: Vec<i16> = tenure.keys().copied().collect();
         within("raise the epochs", async {
             let rows = client
@@ -239,8 +231,8 @@ impl Inner {
         .await
     }
 
-    /// Ends the sessions of this replica that hold locks on shards, other than the given one.
-    async fn end_sessions_but_heartbeat(&self, client: &Client) -> Result<(), LogError> {
+    /// Ends the other sessions of this replica that are in a transaction or execute a statement.
+    async fn end_own_transactions(&self, client: &Client) -> Result<(), LogError> {
         const QUERY: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND \
              pid <> pg_backend_pid() AND state IN ('active', 'idle in transaction', 'idle in transaction (aborted)')";
         let name = application_name(self.incarnation);
@@ -251,7 +243,7 @@ impl Inner {
     pub(super) async fn leave(&self, client: &Client) -> Result<(), LogError> {
         const FREE: &str = "UPDATE shard SET owner = NULL, epoch = epoch + 1 WHERE owner = $1";
         const LEAVE: &str = "DELETE FROM replica WHERE incarnation = $1";
-        let me = [(&self.incarnation as &(dyn tokio_postgres::types::ToSql + Sync), Type::UUID)];
+        let me: [Parameter<'_>; 1] = [(&self.incarnation, Type::UUID)];
         within("free the shards", client.execute_typed(FREE, &me)).await?;
         within("leave the log", client.execute_typed(LEAVE, &me)).await.map(drop)
     }

@@ -2,7 +2,7 @@
 //!
 //! The server uses the programs in `TIDEGATE_POSTGRES` or in Debian's folder, listens on a Unix socket, and stops
 //! when the test process exits, however that happens. PostgreSQL refuses to run as root, so a test that runs as root
-//! starts it as the user `postgres` or `nobody`.
+//! starts the server as the user `postgres` or, if that user doesn't exist, `nobody`.
 
 use std::fs;
 use std::os::unix::fs::chown;

@@ -98,7 +98,7 @@ async fn a_changed_input_is_planned_again() {
     let creates = plan_twice(&second, true, async |cluster, _| write(cluster, "ConfigMap", "c").await);
     assert_eq!(planned(creates.await), CHANGED, "an object exists now");
     let others = plan_twice(&second, true, async |cluster, _| write(cluster, "ConfigMap", "z").await);
-    assert_eq!(planned(others.await), UNCHANGED, "an object of nobody's application");
+    assert_eq!(planned(others.await), UNCHANGED, "an object that belongs to no application");
     let ends = plan_twice(&second, true, async |cluster, _| delete_namespace(&cluster.sim, NAMESPACE));
     assert_eq!(planned(ends.await), CHANGED, "the namespace is being deleted");
     let defines = plan_twice(&second, true, async |cluster, _| {

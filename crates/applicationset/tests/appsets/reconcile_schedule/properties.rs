@@ -14,7 +14,7 @@ enum Action {
     /// A user approves deletions.
     Approve,
     Complete(PassResult),
-    /// The time passes until the alarm goes off.
+    /// The time advances to the next alarm.
     Wake,
     Elapse(u64),
     Log {
