@@ -3,6 +3,7 @@
 //! ```text
 //! replicas    joining, heartbeats, ownership of the shards
 //! watch       pure detection of dead replicas
+//! writer      the writer of a process: groups, retries, unknown outcomes
 //! append      one fenced transaction per group
 //! read        streams and lookups
 //! blobs       sealed content
@@ -28,8 +29,9 @@ mod read;
 mod replicas;
 mod schema;
 mod watch;
+mod writer;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -43,13 +45,10 @@ use tokio::time::Instant;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use self::append::{CommitError, GroupRows, StreamHead};
-use self::compact::Stage;
-use self::replicas::Claim;
-use self::watch::ReplicaWatch;
+use self::compact::Compaction;
+use self::writer::Writer;
 use crate::append_checks::check_blob_size;
 use crate::blobs::Sealing;
-use crate::retention::Growth;
 use crate::{
     ApplicationInventory, Blobs, Codecs, CompactionResult, Damage, History, Inventories, InventoryUpdate,
     LogError, LogKey, Lookup, OperationLog, RawAppend, RawEntry, RawLoadedStream, Record, Retention,
@@ -147,38 +146,6 @@ struct Inner {
     is_closing: AtomicBool,
     /// Start of the monotonic time for the watch.
     started_at: Instant,
-}
-
-#[derive(Default)]
-struct Compaction {
-    stage: Stage,
-    is_scheduled: bool,
-    growth: Growth,
-}
-
-/// State of the only writer in this process.
-#[derive(Default)]
-struct Writer {
-    client: Option<Client>,
-    /// Shards that this replica owns, with their epochs.
-    tenure: BTreeMap<i16, i64>,
-    /// Heads of the open streams that this replica has written to.
-    heads: HashMap<StreamId, StreamHead>,
-    /// Streams of the newest groups, with their last event and digest, to detect a database that lost its end.
-    recent: VecDeque<(StreamId, u64, Digest)>,
-    watch: ReplicaWatch,
-}
-
-impl Writer {
-    fn shards(&self) -> Vec<i16> {
-        self.tenure.keys().copied().collect()
-    }
-}
-
-/// Outcome of a group whose transaction was in doubt.
-enum GroupOutcome {
-    Written,
-    NotWritten,
 }
 
 impl PostgresLog {
@@ -395,59 +362,6 @@ impl Inner {
         result
     }
 
-    /// Counts heartbeats until this replica leaves or is declared dead.
-    async fn keep_beating(self: Arc<Self>) {
-        let mut connection: Option<Client> = None;
-        while !self.is_closing.load(Ordering::SeqCst) {
-            let client = match connection.take().filter(|client| !client.is_closed()) {
-                Some(client) => client,
-                None => match self.target.connect(self.incarnation).await {
-                    Ok(client) => client,
-                    Err(error) => {
-                        self.wait_for_database(&error).await;
-                        continue;
-                    }
-                },
-            };
-            let began = Instant::now();
-            let succeeded = self.observer.as_ref().map(|observer| observer.begin());
-            match self.beat_once(&client).await {
-                Ok(()) => {
-                    if let Some(succeeded) = succeeded {
-                        succeeded();
-                    }
-                    self.report_outage(None);
-                    connection = Some(client);
-                }
-                Err(LogError::Evicted { by }) => {
-                    self.lose(&by);
-                    return;
-                }
-                Err(error) => self.report_outage(Some(error.to_string())),
-            }
-            tokio::time::sleep(BEAT_INTERVAL.saturating_sub(began.elapsed())).await;
-        }
-    }
-
-    /// Waits for a heartbeat without a time limit, and reports an outage while it takes too long. A heartbeat that
-    /// was abandoned would still wait in the database, and the next one behind it.
-    async fn beat_once(&self, client: &Client) -> Result<(), LogError> {
-        let beat = self.beat(client);
-        tokio::pin!(beat);
-        loop {
-            match tokio::time::timeout(TENURE_COVERAGE, &mut beat).await {
-                Ok(result) => return result,
-                Err(_) if client.is_closed() || self.is_closing.load(Ordering::SeqCst) => {
-                    return Err(LogError::Unavailable {
-                        target: self.target.to_string(),
-                        reason: "the connection was closed".to_owned(),
-                    });
-                }
-                Err(_) => self.report_outage(Some("the database does not confirm writes".to_owned())),
-            }
-        }
-    }
-
     fn report_outage(&self, reason: Option<String>) {
         self.outage.send_if_modified(|current| {
             let changes = current.is_some() != reason.is_some();
@@ -478,341 +392,6 @@ impl Inner {
             return Err(LogError::Evicted { by: by.clone() });
         }
         if self.is_closing.load(Ordering::SeqCst) { Err(LogError::Poisoned) } else { Ok(()) }
-    }
-
-    async fn try_lead(&self) -> Result<LeadAttempt, LogError> {
-        let mut writer = self.writer.lock().await;
-        let writer = &mut *writer;
-        self.check_usable()?;
-        let client = match writer.client.take().filter(|client| !client.is_closed()) {
-            Some(client) => client,
-            None => self.target.connect(self.incarnation).await?,
-        };
-        let claim = self.claim_shards(&client, &mut writer.watch).await?;
-        writer.client = Some(client);
-        match claim {
-            Claim::Owned(tenure) => {
-                writer.tenure = tenure;
-                writer.heads.clear();
-                Ok(LeadAttempt::Leading)
-            }
-            Claim::Held(replica) => {
-                let is_alive = writer.watch.has_seen_heartbeat(replica.incarnation);
-                Ok(LeadAttempt::Held { replica, is_alive })
-            }
-        }
-    }
-
-    /// Appends a group. Waits while the database is unavailable.
-    async fn append(&self, group: &[RawAppend]) -> Result<(), LogError> {
-        if group.is_empty() {
-            return Ok(());
-        }
-        let mut writer = self.writer.lock().await;
-        let writer = &mut *writer;
-        // True once the heads were read again after a mismatch.
-        let mut fresh = false;
-        loop {
-            let client = self.writer_client(writer).await?;
-            let prepared = self.prepare(&client, &mut writer.heads, group, fresh).await;
-            let mut rows = match prepared {
-                Ok(rows) => rows,
-                Err(error @ LogError::Unavailable { .. }) => {
-                    self.wait_for_database(&error).await;
-                    continue;
-                }
-                Err(error) => {
-                    writer.client = Some(client);
-                    return Err(error);
-                }
-            };
-            let error = match self.commit(&client, &writer.tenure, &mut rows).await {
-                Ok(()) => {
-                    writer.client = Some(client);
-                    self.record_group(writer, rows);
-                    return Ok(());
-                }
-                Err(CommitError::Unknown(error)) => {
-                    drop(client);
-                    self.report_outage(Some(error.to_string()));
-                    match self.settle(writer, &rows).await? {
-                        GroupOutcome::Written => {
-                            self.record_group(writer, rows);
-                            return Ok(());
-                        }
-                        GroupOutcome::NotWritten => {
-                            tokio::time::sleep(RETRY_DELAY).await;
-                            continue;
-                        }
-                    }
-                }
-                Err(error) => error,
-            };
-            let _ = connection::within("cancel", client.batch_execute("ROLLBACK")).await;
-            writer.client = Some(client);
-            match error {
-                CommitError::Retry(error) => {
-                    tracing::debug!(%error, "repeating a transaction");
-                    tokio::time::sleep(RETRY_DELAY).await;
-                }
-                CommitError::Fence => return Err(self.not_owner(writer).await),
-                CommitError::Heads | CommitError::Blob if fresh => {
-                    return Err(LogError::Database {
-                        action: "write",
-                        reason: "another process keeps changing the same streams".to_owned(),
-                    });
-                }
-                // The check of the next attempt finds the reason.
-                CommitError::Heads => {
-                    group.iter().for_each(|append| drop(writer.heads.remove(&append.stream)));
-                    fresh = true;
-                }
-                CommitError::Blob => {
-                    self.lock_holds().retain(|digest, _| !rows.claimed.contains(digest));
-                    fresh = true;
-                }
-                CommitError::Unknown(error) | CommitError::Rejected(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Returns the writer's connection, and waits for the database if it is unavailable.
-    async fn writer_client(&self, writer: &mut Writer) -> Result<Client, LogError> {
-        loop {
-            self.check_usable()?;
-            if writer.tenure.is_empty() {
-                return Err(LogError::NotOwner);
-            }
-            if let Some(client) = writer.client.take().filter(|client| !client.is_closed()) {
-                return Ok(client);
-            }
-            match self.target.connect(self.incarnation).await {
-                Ok(client) => match self.check_recent(&client, &writer.recent).await {
-                    Ok(()) => return Ok(client),
-                    Err(error @ LogError::LostEnd { .. }) => return Err(error),
-                    Err(error) => self.wait_for_database(&error).await,
-                },
-                Err(error) => self.wait_for_database(&error).await,
-            }
-        }
-    }
-
-    /// Checks that the database still contains the newest acknowledged groups. It may have lost them in a failover.
-    async fn check_recent(
-        &self,
-        client: &Client,
-        recent: &VecDeque<(StreamId, u64, Digest)>,
-    ) -> Result<(), LogError> {
-        // The newest entry of each stream is the last one.
-        let newest: BTreeMap<StreamId, (u64, Digest)> =
-            recent.iter().map(|(stream, last, digest)| (*stream, (*last, *digest))).collect();
-        if newest.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<Uuid> = newest.keys().map(|stream| stream.0).collect();
-        let heads = self.read_heads(client, &ids).await?;
-        // A longer stream belongs to a group in doubt.
-        let is_lost = |(stream, (last, digest)): &(&StreamId, &(u64, Digest))| {
-            heads.get(stream).is_none_or(|head| {
-                head.state.last < *last || (head.state.last == *last && head.digest != *digest)
-            })
-        };
-        let lost: Vec<String> = newest.iter().filter(is_lost).map(|(stream, _)| stream.to_string()).collect();
-        if lost.is_empty() { Ok(()) } else { Err(LogError::LostEnd { streams: lost.join(", ") }) }
-    }
-
-    async fn wait_for_database(&self, error: &LogError) {
-        self.report_outage(Some(error.to_string()));
-        tokio::time::sleep(RETRY_DELAY).await;
-    }
-
-    /// Finds out whether a group in doubt was written. Waits while the database is unavailable.
-    async fn settle(&self, writer: &mut Writer, rows: &GroupRows) -> Result<GroupOutcome, LogError> {
-        loop {
-            let client = self.writer_client(writer).await?;
-            let result = async {
-                let tenure = self.raise_epochs(&client, &writer.tenure).await?;
-                let ids: Vec<Uuid> = rows.streams.keys().map(|stream| stream.0).collect();
-                Ok((tenure, self.read_heads(&client, &ids).await?))
-            };
-            let (tenure, heads) = match result.await {
-                Ok(found) => found,
-                Err(error @ LogError::Unavailable { .. }) => {
-                    self.wait_for_database(&error).await;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            writer.client = Some(client);
-            let is_complete = tenure.len() == writer.tenure.len();
-            writer.tenure = tenure;
-            if !is_complete {
-                return Err(self.not_owner(writer).await);
-            }
-            self.report_outage(None);
-            let has = |expected: Option<&StreamHead>, stream: &StreamId| match (expected, heads.get(stream)) {
-                (None, None) => true,
-                (Some(expected), Some(found)) => {
-                    expected.digest == found.digest && expected.state.last == found.state.last
-                }
-                _ => false,
-            };
-            if rows.streams.iter().all(|(stream, change)| has(Some(&change.after), stream)) {
-                return Ok(GroupOutcome::Written);
-            }
-            if rows.streams.iter().all(|(stream, change)| has(change.before.as_ref(), stream)) {
-                return Ok(GroupOutcome::NotWritten);
-            }
-            let lost = rows.streams.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            return Err(LogError::LostEnd { streams: lost });
-        }
-    }
-
-    /// Returns the error for a shard that no longer belongs to this replica.
-    async fn not_owner(&self, writer: &mut Writer) -> LogError {
-        let by = match self.target.connect(self.incarnation).await {
-            Ok(client) => match self.beat(&client).await {
-                Err(LogError::Evicted { by }) => by,
-                _ => "another process".to_owned(),
-            },
-            Err(_) => "another process".to_owned(),
-        };
-        writer.tenure.clear();
-        self.lose(&by);
-        LogError::Evicted { by }
-    }
-
-    /// Updates the state of the writer after a group was written.
-    fn record_group(&self, writer: &mut Writer, rows: GroupRows) {
-        {
-            let mut holds = self.lock_holds();
-            for digest in &rows.claimed {
-                if let Some(times) = holds.get_mut(digest) {
-                    *times = times.saturating_sub(1);
-                    if *times == 0 {
-                        holds.remove(digest);
-                    }
-                }
-            }
-        }
-        let mut ended = 0;
-        for (stream, change) in rows.streams {
-            writer.recent.push_back((stream, change.after.state.last, change.after.digest));
-            if change.is_open() {
-                writer.heads.insert(stream, change.after);
-            } else {
-                writer.heads.remove(&stream);
-                ended += 1;
-            }
-        }
-        let excess = writer.recent.len().saturating_sub(RECENT_MAX);
-        writer.recent.drain(..excess);
-        let mut compaction = self.lock_compaction();
-        compaction.growth.streams += ended;
-        compaction.growth.events += rows.events;
-        compaction.growth.bytes += rows.bytes;
-        if compaction.growth.has_reached(&Growth::remote_limit()) {
-            self.is_compaction_due.store(true, Ordering::SeqCst);
-        }
-    }
-
-    /// Returns the result of a change that can be repeated safely, or `None` if it must be repeated because the
-    /// database was unavailable.
-    async fn finish_change<T>(
-        &self,
-        writer: &mut Writer,
-        client: Client,
-        result: Result<T, LogError>,
-    ) -> Option<Result<T, LogError>> {
-        if let Err(error @ LogError::Unavailable { .. }) = &result {
-            self.wait_for_database(error).await;
-            return None;
-        }
-        writer.client = Some(client);
-        Some(result)
-    }
-
-    async fn put_blob(&self, name: Digest, sealed: &[u8]) -> Result<(), LogError> {
-        let mut writer = self.writer.lock().await;
-        loop {
-            let client = self.writer_client(&mut writer).await?;
-            let result = self.write_blob(&client, name, sealed).await;
-            if let Some(result) = self.finish_change(&mut writer, client, result).await {
-                if result.is_ok() {
-                    *self.lock_holds().entry(name).or_default() += 1;
-                }
-                return result;
-            }
-        }
-    }
-
-    async fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
-        let mut writer = self.writer.lock().await;
-        let shard = append::shard_of(StreamId(Uuid::nil()), None, Some(&update.application));
-        loop {
-            let client = self.writer_client(&mut writer).await?;
-            let mut rows = GroupRows::default();
-            let written = async {
-                self.add_inventory(&client, &mut rows, update, shard).await.map_err(CommitError::Unknown)?;
-                self.commit(&client, &writer.tenure, &mut rows).await
-            };
-            let result = match written.await {
-                Ok(()) => Ok(()),
-                Err(CommitError::Fence) => return Err(self.not_owner(&mut writer).await),
-                Err(
-                    CommitError::Retry(error) | CommitError::Unknown(error) | CommitError::Rejected(error),
-                ) => Err(error),
-                Err(CommitError::Heads | CommitError::Blob) => Err(LogError::Poisoned),
-            };
-            if let Some(result) = self.finish_change(&mut writer, client, result).await {
-                return result;
-            }
-        }
-    }
-
-    async fn compact_step(
-        &self,
-        keep: &Retention,
-        now: Timestamp,
-    ) -> Result<Option<CompactionResult>, LogError> {
-        if !self.is_compaction_due.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
-        let mut writer = self.writer.lock().await;
-        let writer = &mut *writer;
-        let (stage, keep) = {
-            let compaction = self.lock_compaction();
-            let keep = if compaction.is_scheduled { *keep } else { keep.for_growth() };
-            (compaction.stage, keep)
-        };
-        let client = match writer.client.take().filter(|client| !client.is_closed()) {
-            Some(client) => client,
-            // Unlike an append, a compaction doesn't wait for the database.
-            None => self.target.connect(self.incarnation).await?,
-        };
-        let result = self.compact_stage(&client, writer, stage, &keep, now).await;
-        if !matches!(result, Err(LogError::Unavailable { .. })) {
-            writer.client = Some(client);
-        }
-        let mut compaction = self.lock_compaction();
-        let (done, next) = match result {
-            Ok(found) => found,
-            Err(error) => {
-                // The next growth or the next schedule starts over. An immediate repetition could slow down appends.
-                *compaction = Compaction::default();
-                self.is_compaction_due.store(false, Ordering::SeqCst);
-                return Err(error);
-            }
-        };
-        compaction.stage = next;
-        if done.forgotten > 0 {
-            writer.recent.clear();
-        }
-        if next == Stage::Done {
-            *compaction = Compaction::default();
-            self.is_compaction_due.store(false, Ordering::SeqCst);
-        }
-        Ok(Some(done))
     }
 }
 

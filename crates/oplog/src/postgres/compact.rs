@@ -1,15 +1,19 @@
 //! Compactions: the retention rules as set statements, in short fenced transactions.
 
+use std::sync::atomic::Ordering;
+
 use tidegate_model::{StreamId, Timestamp};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::Inner;
 use super::append::{digest, fence_statement, signed, unsigned};
 use super::connection::{Parameter, call_error, within};
-use super::{Inner, Writer};
+use super::writer::Writer;
 use crate::frame;
+use crate::retention::Growth;
 use crate::store::chain_digest;
 use crate::{CompactionResult, LogError, Retention};
 
@@ -32,6 +36,14 @@ pub(super) enum Stage {
     Done,
 }
 
+/// Progress of a compaction, and the growth since the last one.
+#[derive(Default)]
+pub(super) struct Compaction {
+    pub(super) stage: Stage,
+    pub(super) is_scheduled: bool,
+    pub(super) growth: Growth,
+}
+
 /// Finished streams from the newest in each history line, numbered from 0. The order is the order of IDs, because
 /// the clocks may have been wrong.
 const LINES: &str = "SELECT id, shard, reduced, finished_at, last - base AS events, row_number() OVER (PARTITION BY \
@@ -39,8 +51,53 @@ const LINES: &str = "SELECT id, shard, reduced, finished_at, last - base AS even
      FROM stream WHERE finished_at IS NOT NULL AND kind = ANY($1) AND shard = ANY($2)";
 
 impl Inner {
+    pub(super) async fn compact_step(
+        &self,
+        keep: &Retention,
+        now: Timestamp,
+    ) -> Result<Option<CompactionResult>, LogError> {
+        if !self.is_compaction_due.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        let mut writer = self.writer.lock().await;
+        let writer = &mut *writer;
+        let (stage, keep) = {
+            let compaction = self.lock_compaction();
+            let keep = if compaction.is_scheduled { *keep } else { keep.for_growth() };
+            (compaction.stage, keep)
+        };
+        let client = match writer.client.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            // Unlike an append, a compaction doesn't wait for the database.
+            None => self.target.connect(self.incarnation).await?,
+        };
+        let result = self.compact_stage(&client, writer, stage, &keep, now).await;
+        if !matches!(result, Err(LogError::Unavailable { .. })) {
+            writer.client = Some(client);
+        }
+        let mut compaction = self.lock_compaction();
+        let (done, next) = match result {
+            Ok(found) => found,
+            Err(error) => {
+                // The next growth or the next schedule starts over. An immediate repetition could slow down appends.
+                *compaction = Compaction::default();
+                self.is_compaction_due.store(false, Ordering::SeqCst);
+                return Err(error);
+            }
+        };
+        compaction.stage = next;
+        if done.forgotten > 0 {
+            writer.recent.clear();
+        }
+        if next == Stage::Done {
+            *compaction = Compaction::default();
+            self.is_compaction_due.store(false, Ordering::SeqCst);
+        }
+        Ok(Some(done))
+    }
+
     /// Runs one step. Returns its result and the next stage.
-    pub(super) async fn compact_stage(
+    async fn compact_stage(
         &self,
         client: &Client,
         writer: &Writer,

@@ -7,16 +7,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::Inner;
 use super::connection::{CALL_TIMEOUT, Parameter, application_name, call_error, within};
 use super::schema::newest_layout;
 use super::watch::ReplicaWatch;
+use super::{BEAT_INTERVAL, Inner, TENURE_COVERAGE};
 use crate::LogError;
 
 /// Number of shards in a log.
@@ -85,6 +88,59 @@ impl Inner {
         let row = within("read the replicas", client.query_typed_opt(REASON, &me)).await?;
         let by = row.and_then(|row| row.try_get::<_, Option<String>>(0).ok().flatten());
         Err(LogError::Evicted { by: by.unwrap_or_else(|| "another process".to_owned()) })
+    }
+
+    /// Counts heartbeats until this replica leaves or is declared dead.
+    pub(super) async fn keep_beating(self: Arc<Self>) {
+        let mut connection: Option<Client> = None;
+        while !self.is_closing.load(Ordering::SeqCst) {
+            let client = match connection.take().filter(|client| !client.is_closed()) {
+                Some(client) => client,
+                None => match self.target.connect(self.incarnation).await {
+                    Ok(client) => client,
+                    Err(error) => {
+                        self.wait_for_database(&error).await;
+                        continue;
+                    }
+                },
+            };
+            let began = Instant::now();
+            let succeeded = self.observer.as_ref().map(|observer| observer.begin());
+            match self.beat_once(&client).await {
+                Ok(()) => {
+                    if let Some(succeeded) = succeeded {
+                        succeeded();
+                    }
+                    self.report_outage(None);
+                    connection = Some(client);
+                }
+                Err(LogError::Evicted { by }) => {
+                    self.lose(&by);
+                    return;
+                }
+                Err(error) => self.report_outage(Some(error.to_string())),
+            }
+            tokio::time::sleep(BEAT_INTERVAL.saturating_sub(began.elapsed())).await;
+        }
+    }
+
+    /// Waits for a heartbeat without a time limit, and reports an outage while it takes too long. A heartbeat that
+    /// was abandoned would still wait in the database, and the next one behind it.
+    async fn beat_once(&self, client: &Client) -> Result<(), LogError> {
+        let beat = self.beat(client);
+        tokio::pin!(beat);
+        loop {
+            match tokio::time::timeout(TENURE_COVERAGE, &mut beat).await {
+                Ok(result) => return result,
+                Err(_) if client.is_closed() || self.is_closing.load(Ordering::SeqCst) => {
+                    return Err(LogError::Unavailable {
+                        target: self.target.to_string(),
+                        reason: "the connection was closed".to_owned(),
+                    });
+                }
+                Err(_) => self.report_outage(Some("the database does not confirm writes".to_owned())),
+            }
+        }
     }
 
     /// Returns all replicas that have joined and were not declared dead.
