@@ -152,7 +152,7 @@ fn commands_wait_for_the_service_and_report_when_it_is_stopped() {
     let fleet = Fleet::new();
     // The service isn't running yet, so the command keeps waiting.
     let mut waiting = fleet.bench.start(&["app", "wait", "--timeout", "10m"]);
-    waiting.wait_for_line("`tidegate serve` is not running here yet");
+    waiting.wait_for_line("`tidegate serve` is not running in this state directory yet");
     let service = fleet.serve();
     let waited = waiting.finish().expect_code(0);
     assert!(waited.out.contains("backend"), "{waited:?}");

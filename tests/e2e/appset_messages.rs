@@ -321,8 +321,9 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
     appset.wait_until_listed(&["the ordered deletion ended", "not today"]);
     // A repeated change is reported as well.
     appset.write(MANUAL_DELETION, &[("dev-a", "dev"), ("prod-a", "prod")]);
-    let back = appset
-        .wait_until_explained("the document is ignored until the deletion of the ApplicationSet is complete");
+    let back = appset.wait_until_explained(
+        "the document in the apps folder is ignored until the deletion of the ApplicationSet is complete",
+    );
     assert!(
         back.contains("terminated by tester (not today)") && back.contains("restarts the deletion"),
         "{back}"

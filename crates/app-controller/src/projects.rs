@@ -211,8 +211,8 @@ impl Projects {
             && !project.spec.destination_service_accounts.is_empty();
         let ignored = is_ignored.then(|| {
             format!(
-                "destinationServiceAccounts of project '{name}' have no effect: start `tidegate serve` with \
-                 --impersonate, or set application.sync.impersonation.enabled in the argocd-cm ConfigMap"
+                "destinationServiceAccounts of project '{name}' have no effect because impersonation is \
+                 disabled; start `tidegate serve` with --impersonate, or set application.sync.impersonation.enabled in the argocd-cm ConfigMap"
             )
         });
         unknown.into_iter().chain(unsupported).chain(ignored).collect()

@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Health of an object, from best to worst. As in Argo CD, the health of a group of objects is the worst
-/// health in it.
+/// Health of an object, from best to worst. As in Argo CD, a group of objects has the health of its least
+/// healthy object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HealthStatus {
     /// The object works as declared.

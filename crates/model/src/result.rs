@@ -51,8 +51,8 @@ pub fn is_outdated_plan_message(message: &str) -> bool {
     message.contains(OUTDATED_PLAN_MESSAGE) || message.contains(INVALID_PLAN_MESSAGE)
 }
 
-/// State or result of an operation, as shown in lists and metrics. Matches the phase, except for superseded
-/// operations: their phase is Failed, as in Argo CD, but they don't count as failed.
+/// State or result of an operation, as shown in lists and metrics. Matches the phase, except that a
+/// superseded operation has the phase Failed, as in Argo CD, but doesn't count as failed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -149,7 +149,7 @@ pub struct ResourceResult {
     /// Container images, excluding init containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Position of the result in the order in which results were first recorded, starting at 1, without gaps.
+    /// Number of the result, starting at 1, without gaps. Results are numbered when they are first recorded.
     pub order: u32,
     /// Reason why the resource is unhealthy, derived from its pods, such as `api-7f is crash-looping (exit 1,
     /// restarted 4 times)`.

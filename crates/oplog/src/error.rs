@@ -16,7 +16,7 @@ const TOO_MANY_FILES_ERRNOS: [i32; 2] = [23, 24];
 #[non_exhaustive]
 pub enum LogError {
     /// An earlier write failed, so the content on disk is unknown until the log is reopened.
-    #[error("the log is unusable after an earlier write error; restart to recover")]
+    #[error("the log is unusable after an earlier write error; restart the process to recover")]
     Poisoned,
 
     /// Another process has locked the state directory.
@@ -134,7 +134,7 @@ pub enum LogError {
 
     /// The embedded database failed.
     #[error(
-        "the log's database cannot {action}: {reason}; restart to recover (damaged data is quarantined and reported)"
+        "the log's database cannot {action}: {reason}; restart the process to recover (damaged data is quarantined and reported)"
     )]
     Sled {
         /// Verb for the failed action: `flush`, `read` …
@@ -481,7 +481,7 @@ pub enum LogError {
     /// The database no longer contains acknowledged events, probably after a failover to an asynchronous standby.
     #[error(
         "the database of the operation log lost acknowledged events of {streams}, probably in a failover to a standby \
-         without synchronous replication; restart to continue from what it still contains"
+         without synchronous replication; restart the process to continue from the remaining events"
     )]
     LostEnd {
         /// IDs of the affected streams.
@@ -494,7 +494,7 @@ pub enum LogError {
 
     /// Another process has declared this one dead and taken over.
     #[error(
-        "{by} has taken over the operation log, because this process did not respond; restart to join again"
+        "{by} has taken over the operation log, because this process did not respond; restart the process to rejoin"
     )]
     Evicted {
         /// Name of the process that took over.

@@ -369,7 +369,7 @@ impl Inner {
                 match &reason {
                     Some(reason) => tracing::warn!(
                         reason,
-                        "the database of the operation log is unavailable; nothing starts until it is back"
+                        "the database of the operation log is unavailable; operations start once it is available again"
                     ),
                     None => tracing::info!("the database of the operation log is available again"),
                 }

@@ -91,7 +91,9 @@ pub fn find_drift<L: AsRef<Object>>(
     for (id, task) in kept.tasks_with_ids() {
         let name = escape(&task.key().to_string());
         let Some(other) = new.get(&TaskPlace::for_task(task)) else {
-            drift.related.push(format!("{name}: a new plan would not contain it in {}", wave_text(task)));
+            drift
+                .related
+                .push(format!("{name}: it is in the plan, but would no longer be in {}", wave_text(task)));
             continue;
         };
         if let Some(what) = task_difference(task, other) {

@@ -23,11 +23,11 @@ pub(crate) fn exclusion_reason(request: &SyncRequest, hook: &Object) -> Option<&
     let named = split_list(hook.annotation(annotations::HOOK_ON).unwrap_or_default());
     let says = |word| named.contains(&word);
     if request.is_self_heal() {
-        const SYNC_ONLY: &str = "without tidegate.dev/hook-on: selfheal, hooks do not run in a self-heal";
+        const SYNC_ONLY: &str = "hooks run during a self-heal only with tidegate.dev/hook-on: selfheal";
         return (!says(SELF_HEAL)).then_some(SYNC_ONLY);
     }
     if !request.selection.is_empty() {
-        return Some("hooks do not run in a selective sync");
+        return Some("hooks do not run during a selective sync");
     }
     (says(SELF_HEAL) && !says(SYNC)).then_some("its tidegate.dev/hook-on annotation contains only selfheal")
 }

@@ -142,9 +142,9 @@ pub(crate) fn role_in_operation(request: &SyncRequest, object: &Object) -> SyncR
 /// Returns the reason an operation doesn't run any hooks, or `None` if it does.
 pub(crate) fn hooks_disabled_reason(request: &SyncRequest) -> Option<&'static str> {
     match request.deletion {
-        Some(Cascade::Orphan) => Some("hooks do not run in a deletion that keeps the objects"),
-        Some(_) if request.options.skip_hooks => Some("hooks do not run in this deletion"),
-        None if request.options.skip_hooks => Some("hooks do not run in this sync"),
+        Some(Cascade::Orphan) => Some("hooks do not run during a deletion that keeps the objects"),
+        Some(_) if request.options.skip_hooks => Some("hooks do not run during this deletion"),
+        None if request.options.skip_hooks => Some("hooks do not run during this sync"),
         _ => None,
     }
 }

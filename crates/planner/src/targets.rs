@@ -256,7 +256,7 @@ fn request_exclusion(request: &SyncRequest, scoped: &ScopedTarget, role: &SyncRo
     let selective = !request.selection.is_empty();
     match role {
         SyncRole::Skip => Some("its hook annotation is Skip"),
-        SyncRole::OtherHook => Some("none of its hook types runs in a sync"),
+        SyncRole::OtherHook => Some("none of its hook types runs during a sync"),
         SyncRole::UnknownHook => Some("its hook annotation does not contain a known hook type"),
         SyncRole::Hook(_) => hooks::hooks_disabled_reason(request).or_else(|| {
             hook_conditions::exclusion_reason(request, &scoped.object).filter(|_| request.deletion.is_none())

@@ -19,7 +19,7 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Name of the caller's token, or `oidc:` followed by the name of a user who signed in with a provider.
-    /// Empty without authentication.
+    /// Empty if the caller is not authenticated.
     pub name: String,
     /// Role of the caller.
     pub role: Role,

@@ -152,7 +152,8 @@ impl Authenticator {
             let header_value = single_header(headers, &CSRF_HEADER)?.unwrap_or_default();
             if !is_same(&header_value, session.csrf()) {
                 return Err(Problem {
-                    next: "send `csrf` from /api/v1/session in the X-Tidegate-CSRF header".to_owned(),
+                    next: "send the value of `csrf` from /api/v1/session in the X-Tidegate-CSRF header"
+                        .to_owned(),
                     ..Problem::new(
                         Code::Forbidden,
                         "missing or wrong CSRF token: requests with a cookie need a valid CSRF token",

@@ -55,8 +55,8 @@ pub(crate) struct ObjectName {
     name: String,
 }
 
-/// Name of a plan and its application. The plan's state also depends on the application, whose changes have
-/// separate events.
+/// Reference to a plan whose state has changed. Changes to the plan's application, which can also affect the
+/// state, have separate events.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanName {

@@ -132,7 +132,7 @@ impl SharedLog {
     pub async fn release(self) {
         let log = Arc::clone(&self.log);
         if let Err(error) = blocking(move || log.leave()).await {
-            tracing::warn!(%error, "failed to leave the operation log; a standby takes over in a few seconds");
+            tracing::warn!(%error, "failed to give up the leadership of the operation log; a standby takes over in a few seconds");
         }
     }
 }

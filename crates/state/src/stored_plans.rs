@@ -220,7 +220,7 @@ impl StoredPlans {
             0 => Err(unknown_plan_error(
                 text,
                 format!(
-                    "no plan in {} has this prefix; plans are kept for {} days, up to the newest {PLANS_PER_APPLICATION_MAX} per application",
+                    "no plan in {} has this prefix; only the newest {PLANS_PER_APPLICATION_MAX} plans of each application are kept, for at most {} days",
                     self.files,
                     AGE_MAX.as_secs() / 86_400
                 ),

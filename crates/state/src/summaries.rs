@@ -68,7 +68,7 @@ pub struct ApplicationSummary {
     #[serde(rename = "applicationSet")]
     pub set: Option<String>,
     /// Reason why the Application is waiting in its ApplicationSet's progressive sync, for lists and events.
-    /// Absent once its step has started.
+    /// Absent once the Application's step has started.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }
@@ -127,8 +127,8 @@ pub struct OperationSummary {
     pub id: Option<OperationId>,
     /// Phase of the operation.
     pub phase: OperationPhase,
-    /// The phase, or `Superseded` if another operation replaced this one. A superseded operation has the
-    /// phase `Failed`.
+    /// The phase, or `Superseded` if another operation replaced this operation. A superseded operation has
+    /// the phase `Failed`.
     pub outcome: OperationOutcome,
     /// Status message.
     pub message: String,

@@ -89,7 +89,7 @@ pub struct AppSetExplanation {
     pub held: Option<HeldDeletions>,
     /// Next action for the user.
     pub next_action: NextAction,
-    /// Pending request to restart a finished run; absent if there is none.
+    /// Pending request to restart a finished rollout or deletion; absent if there is none.
     pub retry: Option<RequestedRetry>,
 }
 

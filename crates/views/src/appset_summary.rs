@@ -24,7 +24,7 @@ pub struct AppSetSummary {
     pub health: HealthStatus,
     /// Error message; absent if there is no error.
     pub error: Option<String>,
-    /// Reason of the `ResourcesUpToDate` condition. `Unknown` before the first pass.
+    /// Reason of the `ResourcesUpToDate` condition. `Unknown` before the first reconciliation.
     pub resource_update_status: String,
     /// Number of Applications.
     pub applications: u64,
@@ -33,7 +33,7 @@ pub struct AppSetSummary {
     /// True if the deletion of the ApplicationSet was requested.
     pub deleting: bool,
     /// User who paused the progressive sync or deletion, or the item that it has waited for the longest.
-    /// Absent if it is neither paused nor waiting.
+    /// Absent if the progressive sync or deletion is neither paused nor waiting.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }
@@ -48,7 +48,7 @@ pub struct RolloutSummary {
     pub message: String,
     /// Time of the `RolloutProgressing` condition's last transition.
     pub since: Option<Time>,
-    /// Number of Applications in each status, in Argo CD's terms.
+    /// Number of Applications with each of Argo CD's statuses.
     pub members: BTreeMap<String, u32>,
     /// Number of skipped Applications, which Argo CD would report as `Healthy`.
     pub skipped: u32,

@@ -40,7 +40,7 @@ pub struct DifferingObject {
     pub estimate: bool,
 }
 
-/// A field that differs.
+/// Field that differs between the cluster and the manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChangedField {
     /// JSON pointer to the field; empty for the whole object.

@@ -22,7 +22,7 @@ pub struct EventDocument {
     pub sequence: u64,
     /// Kind of event, in one word.
     pub kind: &'static str,
-    /// Time of the event; absent for a few events that closely follow another event.
+    /// Time of the event; absent for some events that closely follow another event.
     pub at: Option<Timestamp>,
     /// Human-readable description.
     pub text: String,

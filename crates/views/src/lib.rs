@@ -68,8 +68,8 @@ pub struct ExplanationDocument {
     pub overrides: Vec<String>,
     /// The next wave or attempt.
     pub next_position: Option<String>,
-    /// Operation that will follow or replace this operation, and what it is waiting for. An example is a sync
-    /// to a newer revision. `None` if there is none.
+    /// Next operation, such as a sync to a newer revision, and what it is waiting for. `None` if no operation
+    /// will follow or replace the current operation.
     #[serde(default)]
     pub successor: Option<String>,
     /// Next action for the user: a command to run, a change to make, or an event to wait for.
@@ -77,7 +77,7 @@ pub struct ExplanationDocument {
     pub next_action: NextAction,
     /// Time at which this status was read.
     pub at: Timestamp,
-    /// True if a process is running the operation. `None` if this can't be determined.
+    /// True if a process is running the operation. `None` if unknown.
     pub is_running: Option<bool>,
 }
 
@@ -92,7 +92,7 @@ pub struct OperationDocument<'a> {
     /// only the status is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<Vec<record::AttemptLog>>,
-    /// True if a process is running the operation. `None` if this can't be determined.
+    /// True if a process is running the operation. `None` if unknown.
     pub is_running: Option<bool>,
 }
 
@@ -108,8 +108,8 @@ pub struct SummaryDocument {
     pub destination: Option<String>,
     /// Last recorded phase.
     pub phase: Option<OperationPhase>,
-    /// The phase, or `Superseded` if another operation replaced this one. A superseded operation has the
-    /// phase `Failed`.
+    /// The phase, or `Superseded` if another operation replaced this operation. A superseded operation has
+    /// the phase `Failed`.
     #[serde(default)]
     pub outcome: Option<OperationOutcome>,
     /// True for a dry run.
@@ -129,7 +129,7 @@ pub struct SummaryDocument {
     /// Requester. `None` if it isn't known.
     #[serde(default)]
     pub initiated_by: Option<String>,
-    /// Reason for the request. `None` if no reason was given. For a deletion, the requester also contains the
+    /// Reason for the request. `None` if no reason was given. For a deletion, `initiatedBy` also contains the
     /// reason.
     #[serde(default)]
     pub reason: Option<String>,
@@ -141,7 +141,7 @@ pub struct SummaryDocument {
     pub damage: Option<String>,
     /// Kind of log entry, if the entry isn't an operation and was written by a newer version of Tidegate.
     pub unknown_kind: Option<String>,
-    /// True if a process is running the operation. `None` if this can't be determined.
+    /// True if a process is running the operation. `None` if unknown.
     pub is_running: Option<bool>,
 }
 

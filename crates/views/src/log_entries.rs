@@ -171,7 +171,7 @@ pub(super) fn describe_override(name: &str, what: Override, by: &str, reason: &s
 
 fn describe_claim(news: &ClaimEvent) -> String {
     match news {
-        ClaimEvent::Held { place, epoch } => format!("holds the claim: {place}, holder number {epoch}"),
+        ClaimEvent::Held { place, epoch } => format!("holds the claim: {place}, epoch {epoch}"),
         ClaimEvent::Taken { holder, at_work: true } => format!("waiting for {holder}, which holds the claim"),
         ClaimEvent::Taken { holder, at_work: false } => {
             format!("{holder} holds the claim; checking whether that operation is still running")

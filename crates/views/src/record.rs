@@ -53,7 +53,7 @@ pub struct RecordDocument<'a> {
     tidegate_version: &'static str,
     /// The operation's status, as printed by `ops show`.
     operation: &'a OperationView,
-    /// True if a process is running the operation; absent if this can't be determined.
+    /// True if a process is running the operation; absent if unknown.
     is_running: Option<bool>,
     /// Reasons for the status, as printed by `explain`.
     explanation: &'a ExplanationDocument,

@@ -100,7 +100,7 @@ pub struct RunDetails {
     /// Summary of the run.
     #[serde(flatten)]
     pub line: RunSummary,
-    /// Details of a rollout: its steps and all of its Applications. Both this field and `deletion` are absent
+    /// Details of a rollout: its steps and all of its Applications. Both `rollout` and `deletion` are absent
     /// if the details were compacted or are unreadable.
     pub rollout: Option<RolloutView>,
     /// Details of a deletion: its steps and all of its Applications.

@@ -254,7 +254,7 @@ impl<'t, 'l> Composer<'t, 'l> {
             let is_end = |token: &Token<'_>| matches!(token, Token::BlockEntry | Token::BlockEnd);
             items.push(self.node_unless(NodePosition::Block, is_end)?);
         }
-        self.expect(&Token::BlockEnd, "`- ` at the indentation of the list")?;
+        self.expect(&Token::BlockEnd, "`- ` with the same indentation as the list's other entries")?;
         Ok(Content::List(items))
     }
 
@@ -277,7 +277,7 @@ impl<'t, 'l> Composer<'t, 'l> {
             let value = self.compose_value(NodePosition::BlockValue, is_end)?;
             self.add(&mut entries, key, value)?;
         }
-        self.expect(&Token::BlockEnd, "a key at the indentation of the map")?;
+        self.expect(&Token::BlockEnd, "a key with the same indentation as the map's other keys")?;
         Ok(Content::Map(unique_fields(entries, &mut self.duplicates)))
     }
 

@@ -134,7 +134,7 @@ impl ActorState {
         match change {
             WriteChange::None => return,
             WriteChange::Recovered => {
-                tracing::info!(application = %self.key(), "application status is being saved again");
+                tracing::info!(application = %self.key(), "the application status can be saved again");
             }
             WriteChange::Failing(reason) => {
                 tracing::error!(application = %self.key(), problem = reason, "failed to save the application status");

@@ -61,8 +61,8 @@ impl ApplicationService {
         let (line, plan) = self.find_plan(text, hash).await?;
         if let Some(operation) = line.operation {
             return Err(ServiceError::refused(format!(
-                "plan {} was already executed by operation {operation}, so its changes no longer show as differences; `tidegate ops show \
-                 {operation}` shows what was done",
+                "plan {} was already executed by operation {operation}, so there is nothing left to compare; `tidegate ops show {operation}` \
+                 shows its changes",
                 line.hash.short()
             )));
         }
@@ -131,8 +131,9 @@ impl ApplicationService {
             key.and_then(|key| Some((waiting_plan(self.application(&key)?.as_ref())?.to_owned(), key)));
         let Some((waits, key)) = waits else { return error };
         let waits = waits.get(..12).unwrap_or(&waits);
-        let reason =
-            format!("the plan that is waiting for approval is {waits}: `tidegate app approve {key} {waits}`");
+        let reason = format!(
+            "the plan that is waiting for approval is {waits}; approve it with `tidegate app approve {key} {waits}`"
+        );
         ServiceError::UnknownPlan { text: hash.clone(), why: reason }
     }
 

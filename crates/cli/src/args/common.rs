@@ -77,4 +77,4 @@ Exit codes:
   1  failed, or an error occurred, such as an unreachable cluster
   2  invalid input or usage
   3  not finished: timed out, interrupted or paused; can be resumed
-  4  refused: another operation is running, the state directory is in use, another service is in charge, or the operation's state does not allow the request";
+  4  refused: another operation is running, the state directory is in use, another service is the leader, or the operation's state does not allow the request";

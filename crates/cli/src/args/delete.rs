@@ -49,7 +49,7 @@ pub struct DeleteArgs {
     /// Approve the deletion of objects with the Delete=confirm or Prune=confirm sync option
     #[arg(long)]
     pub confirm: bool,
-    /// Also delete objects that carry the application's mark but might belong to another application
+    /// Also delete objects that are marked as part of the application but might belong to another application
     #[arg(long)]
     pub adopt: bool,
     #[command(flatten)]

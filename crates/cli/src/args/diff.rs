@@ -14,7 +14,7 @@ The command does not compare hooks, show Secret values, or write anything.
 Exit codes:
   0  no differences
   1  differences
-  2  error, or invalid input or usage
+  2  error, including invalid input or usage
 
 Examples:
   tidegate diff examples/shop --sim

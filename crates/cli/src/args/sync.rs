@@ -81,8 +81,8 @@ pub struct SelectionArgs {
     /// Delete the application's objects that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Adopt objects with the application's mark, even in namespaces that this operation does not deploy to.
-    /// With --prune, adopted objects that are not in the manifests are deleted
+    /// Adopt objects that are marked as part of the application, even in namespaces that this operation does
+    /// not deploy to. With --prune, adopted objects that are not in the manifests are deleted
     #[arg(long)]
     pub adopt: bool,
     /// Approve the pruning of objects with the Prune=confirm sync option

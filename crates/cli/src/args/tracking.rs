@@ -7,7 +7,7 @@ use tidegate_model::{Tracking, TrackingMethod};
 /// Options for marking the application's objects.
 #[derive(Clone, Debug, Args)]
 pub struct TrackingArgs {
-    /// Method for marking an application's objects
+    /// Method for marking objects as part of an application
     #[arg(long, value_enum, value_name = "METHOD", default_value_t, help_heading = HEADING)]
     tracking: TrackingArg,
     /// Key of the label that the annotation+label and label methods set

@@ -55,7 +55,7 @@ fn describe_omitted_entries(entries: &[AuditEntry]) -> Option<String> {
     let gone = entries.first()?.sequence.checked_sub(1).filter(|gone| *gone > 0)?;
     let writes = format_count(u32::try_from(gone).unwrap_or(u32::MAX), "write", "writes");
     Some(format!(
-        "the audit log contains only the newest writes: the first {writes} of this cluster are not listed"
+        "the audit log contains only the newest writes: the first {writes} to this cluster are not listed"
     ))
 }
 

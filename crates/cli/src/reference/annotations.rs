@@ -9,11 +9,11 @@ use super::markdown::{cell, code, table};
 const INTRO: &str = "\
 # Annotations
 
-Tidegate recognizes these annotations. It warns about an unknown key with the prefix `argocd.argoproj.io/`, `helm.sh/`, `meta.helm.sh/` or
-`tidegate.dev/`, and suggests the nearest known key.
+Tidegate recognizes these annotations. For an unknown key with the prefix `argocd.argoproj.io/`, `helm.sh/`, `meta.helm.sh/` or
+`tidegate.dev/`, it prints a warning that suggests the nearest known key.
 
 - **supported**: the annotation has the effect described here.
-- **ignored**: the annotation is preserved and has no effect. The table describes its meaning for other programs.
+- **ignored**: Tidegate preserves the annotation but doesn't act on it. The table describes its effect in other programs.
 ";
 
 /// A section of the page.

@@ -14,8 +14,8 @@ const NESTED: [&str; 2] = ["spec.generators[].matrix.generators[]", "spec.genera
 
 const LEGEND: &str = "
 - **supported**: the field has the effect described here.
-- **ignored**: the field is preserved and has no effect.
-- **refused**: a resource with the field is not synced, or the requested operation fails.
+- **ignored**: Tidegate preserves the field but doesn't act on it.
+- **refused**: Tidegate doesn't sync a resource with the field, or the requested operation fails.
 ";
 
 fn intro(kind: &str) -> &'static str {
@@ -39,16 +39,17 @@ fn intro(kind: &str) -> &'static str {
 fn unknown_fields(kind: &str) -> &'static str {
     match kind {
         "Application" => {
-            "Unknown fields are preserved and have no effect. The `UnknownFieldWarning` condition lists them. An unknown field of a source is
-refused, because it could change the manifests."
+            "Tidegate preserves unknown fields but ignores them, and lists them in the `UnknownFieldWarning` condition. It refuses an unknown field of
+a source, because the field could change the manifests."
         }
         "ApplicationSet" => {
-            "Unknown fields are preserved and have no effect. The `SpecWarning` condition lists them. An \
+            "Tidegate preserves unknown fields but ignores them, and lists them in the `SpecWarning` \
+             condition. An \
              unknown generator is an error."
         }
         _ => {
-            "Unknown fields are preserved and restrict nothing. The Applications' `UnknownFieldWarning` \
-             condition lists them."
+            "Tidegate preserves unknown fields but ignores them, and lists them in the `UnknownFieldWarning` \
+             condition of the project's Applications."
         }
     }
 }

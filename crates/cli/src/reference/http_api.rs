@@ -22,8 +22,8 @@ Access levels:
 - **read-only**: a token or session with the role `read-only` or `operator`.
 - **operator**: a token or session with the role `operator`.
 
-A list has `items`, `next` and `total`. To get the next page, repeat the request with `page=` and the value of `next`. A failed request
-returns a [Problem](#problem).
+A response with a list has the fields `items`, `next` and `total`. To get the next page, repeat the request with `page=` and the value of
+`next`. A failed request returns a [Problem](#problem).
 ";
 
 /// Title of each group of routes, with the first segments of the paths.

@@ -50,7 +50,7 @@ fn explain_unserved_version(definition: &Object, gvk: &Gvk) -> Option<String> {
     (!is_wanted).then(|| {
         let (name, version) = (definition.name(), &gvk.version);
         let others = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        format!("definition {name} does not serve {version}; served versions: {others}")
+        format!("CustomResourceDefinition {name} does not serve {version}; served versions: {others}")
     })
 }
 
@@ -66,7 +66,7 @@ pub(super) fn explain_unestablished(written: &Object) -> Option<String> {
 fn name_conflict_message(definition: &Object) -> Option<String> {
     let refused = find_condition(definition, "NamesAccepted", "False")?;
     let message = refused.get("message").and_then(Value::as_str).unwrap_or_default();
-    Some(format!("the names of definition {} are not accepted: {message}", definition.name()))
+    Some(format!("the names in CustomResourceDefinition {} are not accepted: {message}", definition.name()))
 }
 
 fn find_condition<'o>(definition: &'o Object, kind: &str, status: &str) -> Option<&'o Value> {
@@ -88,11 +88,13 @@ mod tests {
         let accepted = json!([{"type": "NamesAccepted", "status": "True"}]);
         let refused =
             json!([{"type": "NamesAccepted", "status": "False", "message": "\"Widget\" is already in use"}]);
-        let (nothing, taken) =
-            (Some(""), Some("the names of definition x are not accepted: \"Widget\" is already in use"));
+        let (nothing, taken) = (
+            Some(""),
+            Some("the names in CustomResourceDefinition x are not accepted: \"Widget\" is already in use"),
+        );
         let (not_served, other) = (
-            Some("definition x does not serve v1; served versions: none"),
-            Some("definition x does not serve v1; served versions: v2"),
+            Some("CustomResourceDefinition x does not serve v1; served versions: none"),
+            Some("CustomResourceDefinition x does not serve v1; served versions: v2"),
         );
         // The last two columns are the expected reasons, first without and then with the kind's definition in
         // the operation.

@@ -124,7 +124,7 @@ fn immutable_field_remedy(task: &Task) -> String {
             "undo the change; Force=true does not delete objects that contain other objects".to_owned()
         }
         ("", "PersistentVolumeClaim") => {
-            "undo the change, or give the object another name; the sync option Force=true would delete the claim and its data"
+            "undo the change, or give the object another name; the sync option Force=true would delete the PersistentVolumeClaim and its data"
                 .to_owned()
         }
         _ if task.options.replace => {

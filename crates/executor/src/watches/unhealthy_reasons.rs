@@ -57,7 +57,7 @@ async fn read_reason(
     let pods = match pods {
         Ok(pods) => pods,
         Err(error) => {
-            tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "failed to read the pods of an awaited object");
+            tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "failed to read the pods of an object that an operation is waiting for");
             return;
         }
     };
@@ -88,7 +88,7 @@ async fn newest_warning(
             Ok(found) => events.extend(found),
             Err(error) => {
                 *may_read_events = error.kind != ErrorKind::Forbidden;
-                tracing::debug!(name = object.name(), why = %error.kind, "failed to read the events of an awaited object");
+                tracing::debug!(name = object.name(), why = %error.kind, "failed to read the events of an object that an operation is waiting for");
                 break;
             }
         }

@@ -114,7 +114,7 @@ impl WatchContext {
             Err(error) if error.kind == ErrorKind::NotFound => Self::report_gone(began, table, place, None),
             Err(error) => {
                 // Don't log the message, which may quote the request and isn't masked here.
-                tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "failed to read an awaited object");
+                tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "failed to read an object that an operation is waiting for");
             }
         }
     }

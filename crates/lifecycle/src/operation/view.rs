@@ -24,8 +24,8 @@ pub struct OperationView {
     pub app: String,
     /// `Running`, `Terminating`, or the final phase: `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
-    /// Same as `phase`, except for an operation that another operation superseded: its outcome is
-    /// `Superseded` and its phase is `Failed`.
+    /// Same as `phase`, except that a superseded operation has the outcome `Superseded` and the phase
+    /// `Failed`.
     #[serde(default)]
     pub outcome: OperationOutcome,
     /// User or program that started the operation. `None` if unknown. For a deletion, the field also contains
@@ -52,7 +52,7 @@ pub struct OperationView {
     /// never planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminated_by: Option<String>,
-    /// Treatment of the application's objects, if the operation deletes the application.
+    /// Deletion policy for the application's objects, if the operation deletes the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Cascade>,
     /// True for a dry run, which doesn't write to the cluster. Absent for other operations, or if the
@@ -162,7 +162,7 @@ pub struct ClaimView {
     pub state: ClaimStatus,
     /// The claim's Lease as `namespace/name`. Set only while the operation holds the claim.
     pub lease: Option<String>,
-    /// Number of holders that the claim has had. Set only while the operation holds it.
+    /// Number of holders that the claim has had. Set only while the operation holds the claim.
     pub epoch: Option<u64>,
     /// Time at which the operation acquired the claim or started to wait for it.
     pub since: Option<Timestamp>,

@@ -18,7 +18,7 @@ pub enum MemberStatus {
     /// failure.
     Progressing,
     /// The Application is at its target, Synced and Healthy. Also used if the rollout has another reason not
-    /// to wait for the Application. The message then explains this reason.
+    /// to wait for the Application, which the message then explains.
     Healthy,
     /// The Application was rolled back to its previous deployment, because it didn't reach its target. Argo
     /// CD doesn't have this status.

@@ -34,7 +34,7 @@ pub struct RolloutView {
     /// Outcome. Absent while the rollout is running.
     #[serde(rename = "outcome")]
     pub end: Option<End>,
-    /// Description of the current state, or the reason for the end.
+    /// Current state, or the reason why the rollout ended.
     pub message: String,
     /// User who paused the rollout, and the reason.
     #[serde(rename = "pausedBy")]

@@ -78,7 +78,7 @@ impl Teardown {
     }
 }
 
-/// Outcome of a teardown.
+/// Outcome of an ApplicationSet's deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionEnd")]
 pub enum End {
@@ -86,9 +86,9 @@ pub enum End {
     Completed,
     /// A step exceeded its deadline.
     Failed,
-    /// A user terminated the teardown.
+    /// A user terminated the deletion.
     Terminated,
-    /// The engine aborted the teardown, for example after repeated internal errors.
+    /// The engine aborted the deletion, for example after repeated internal errors.
     Error,
 }
 
@@ -128,7 +128,7 @@ pub struct Member {
 /// Progress of an Application's deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
-    /// It isn't the Application's turn yet.
+    /// The deletion hasn't reached the Application yet.
     Waiting,
     /// It is the Application's turn to be deleted. The call may already be in flight.
     Condemned,

@@ -13,7 +13,7 @@ use crate::fleet::{Attribution, count};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionStatus")]
 pub enum MemberStatus {
-    /// It isn't the Application's turn yet.
+    /// The deletion hasn't reached the Application yet.
     Waiting,
     /// The Application is being deleted.
     Deleting,
@@ -35,7 +35,7 @@ impl OrderKind {
     }
 }
 
-/// JSON representation of a teardown.
+/// Deletion of an ApplicationSet's Applications.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Deletion")]
@@ -54,22 +54,22 @@ pub struct TeardownView {
     pub order: OrderKind,
     /// Name of the current stage.
     pub stage: String,
-    /// Number of the running step in the strategy, starting at 1. Absent if no step is running, and while
-    /// Applications that no step selects are being deleted.
+    /// Number of the running step in the strategy, starting at 1. Absent if no step is running, or while
+    /// Tidegate deletes Applications that no step selects.
     pub step: Option<u32>,
     /// Steps, in the order of deletion.
     pub steps: Vec<StepView>,
-    /// Outcome. Absent while the teardown is running.
+    /// Outcome. Absent while the deletion is running.
     #[serde(rename = "outcome")]
     pub end: Option<End>,
-    /// Description of the current state, or the reason for the end.
+    /// Current state, or the reason why the deletion ended.
     pub message: String,
     /// User who paused the deletion, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Start time.
     pub started_at: Timestamp,
-    /// End time. Absent while the teardown is running.
+    /// End time. Absent while the deletion is running.
     pub finished_at: Option<Timestamp>,
     /// Applications, in the order of deletion.
     pub members: Vec<MemberView>,
@@ -122,7 +122,7 @@ pub struct StepView {
     pub max_update: Option<u32>,
 }
 
-/// Application in a teardown.
+/// Application in an ApplicationSet's deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionMember")]

@@ -68,9 +68,10 @@ impl ApplicationStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncStatus {
-    /// Status of the whole Application. It is `OutOfSync` if any resource differs.
+    /// Sync status of the Application. `OutOfSync` if any resource differs from its manifest.
     pub status: SyncStatusCode,
-    /// Sources and destination that were compared. If the spec changes later, a new comparison is needed.
+    /// Sources and destination of the last comparison. If the spec has changed since then, the result is
+    /// outdated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_to: Option<ComparedTo>,
     /// Revision that was compared.
@@ -127,7 +128,8 @@ pub struct ComparedTo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthState {
-    /// Health status. An Application has the worst status of its resources. Argo CD omits an unknown status.
+    /// Health status. An Application has the worst status of its resources. Argo CD omits the field if the
+    /// status is unknown.
     #[serde(default = "unknown")]
     pub status: HealthStatus,
     /// Human-readable reason for the status. May be empty.

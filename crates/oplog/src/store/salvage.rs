@@ -80,7 +80,7 @@ impl DatabaseFolders {
             // The log may be intact, so carry on. If it turns out to be damaged, the salvage searches the
             // original files, which sled may have changed by then.
             Err(error @ (LogError::DiskFull { .. } | LogError::FileSizeLimit { .. })) => {
-                tracing::warn!(%error, "opening the log without a copy");
+                tracing::warn!(%error, "failed to copy the log's database; opening it without a copy");
                 self.remove_copy()?;
             }
             Err(error) => return Err(error),

@@ -145,7 +145,10 @@ fn changes_of_pruned_objects_and_new_tasks_are_drift() {
         ["ConfigMap shop/old: it is not in the plan, but would now be pruned in wave 0 of Sync"]
     );
     let drift = drift_of_plans(DEPLOYMENT, &old("1", "data: {a: b}"), "");
-    assert_eq!(drift.related, ["ConfigMap shop/old: a new plan would not contain it in wave 0 of Sync"]);
+    assert_eq!(
+        drift.related,
+        ["ConfigMap shop/old: it is in the plan, but would no longer be in wave 0 of Sync"]
+    );
 }
 
 #[test]
@@ -200,7 +203,7 @@ fn other_manifests_and_another_order_are_another_plan() {
     assert_eq!(
         waves,
         [
-            "ConfigMap shop/a: a new plan would not contain it in wave 0 of Sync",
+            "ConfigMap shop/a: it is in the plan, but would no longer be in wave 0 of Sync",
             "ConfigMap shop/a: it is not in the plan, but would now be created in wave 1 of Sync",
         ]
     );

@@ -250,10 +250,10 @@ fn hooks_do_not_run_when_they_should_not() {
     let yaml = manifest_texts(&[(JOB, "hook=PreSync"), ("v1 ConfigMap a", "")]);
     let applied = case(&yaml).options(|options| options.skip_hooks = true);
     assert_eq!(applied.tasks(), ["Sync 0: create ConfigMap shop/a"]);
-    assert_eq!(applied.plan().excluded[0].reason, "hooks do not run in this sync");
+    assert_eq!(applied.plan().excluded[0].reason, "hooks do not run during this sync");
     let selected = case(&yaml).select(&[":ConfigMap:a"]);
     assert_eq!(selected.tasks(), ["Sync 0: create ConfigMap shop/a"]);
-    assert_eq!(selected.plan().excluded[0].reason, "hooks do not run in a selective sync");
+    assert_eq!(selected.plan().excluded[0].reason, "hooks do not run during a selective sync");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String
             let is_word =
                 word.len() <= QUOTED_WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
             let which = if is_word { format!(" {word:?}") } else { String::new() };
-            format!("`on` contains an unknown word{which}: use {}", known())
+            format!("`on` contains an unknown value{which}: use {}", known())
         })
     };
     on.iter().map(read).collect()
@@ -228,7 +228,7 @@ mod tests {
             ),
             (
                 "targets:\n- {name: a, kind: slack, url: 'http://b', on: ['https://b/secret-path']}",
-                "an unknown word: use",
+                "an unknown value: use",
             ),
             ("targets:\n- {name: a, kind: slack, url: 'ftp://example.com/secret-path'}", "https://"),
             ("targets:\n- {name: a, kind: slack, url: '/secret-path'}", "https://"),

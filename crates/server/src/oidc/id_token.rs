@@ -130,7 +130,7 @@ pub(super) struct ExpectedClaims<'a> {
 pub(crate) enum TokenError {
     #[error("is not a signed token")]
     Malformed,
-    #[error("is of another type, according to its header")]
+    #[error("is not an ID token, according to the type in its header")]
     WrongType,
     #[error("uses an unsupported signature algorithm, such as `none` or an HMAC")]
     UnsupportedAlgorithm,

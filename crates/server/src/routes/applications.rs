@@ -41,13 +41,13 @@ pub(super) fn routes() -> Vec<Route> {
         get_route(
             FULL_APPLICATIONS,
             "listApplicationResources",
-            "List applications as Kubernetes resources, without credentials",
+            "List applications as Kubernetes resources; credentials are removed",
             list_full,
         ),
         get_route(
             APPLICATION,
             "getApplication",
-            "Get an application as a Kubernetes resource, without credentials",
+            "Get an application as a Kubernetes resource; credentials are removed",
             get,
         ),
         get_route(RESOURCES, "listResources", "List the objects of an application in wave order", resources),
@@ -125,7 +125,7 @@ const REFRESH: &str = "/api/v1/applications/{namespace}/{name}/refresh";
 struct ListQuery {
     #[serde(flatten)]
     page: PageQuery,
-    /// Number of items to skip. Use it instead of `page` to show a part of a changing list.
+    /// Number of items to skip. Use it instead of `page` to jump to a part of a long list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: OrderBy,
@@ -240,7 +240,7 @@ struct ResourceSummary {
     #[serde(flatten)]
     resource: ResourceStatus,
     /// Description of the health rule that applies to the object. Absent if there is no rule. Syncs don't
-    /// wait for objects without a rule.
+    /// wait for an object without a health rule.
     health_rule: Option<String>,
 }
 
@@ -263,8 +263,8 @@ async fn resources(call: Call<PageQuery>) -> Result<Page<ResourceSummary>, Probl
 struct DiffQuery {
     /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// Revisions for an application with several sources: one per source, in order. An empty entry selects
-    /// the source's own revision. Replaces `revision`.
+    /// For an application with several sources, instead of `revision`: one revision per source, in order. An
+    /// empty entry selects the source's own revision.
     revisions: Vec<String>,
 }
 
@@ -352,8 +352,8 @@ async fn window(call: Call) -> Result<SyncWindowSummary, Problem> {
 struct SyncBody {
     /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// Revisions for an application with several sources: one per source, in order. An empty entry selects
-    /// the source's own revision. Replaces `revision`.
+    /// For an application with several sources, instead of `revision`: one revision per source, in order. An
+    /// empty entry selects the source's own revision.
     revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
     prune: bool,

@@ -21,7 +21,7 @@ pub(super) fn routes() -> Vec<Route> {
         get_route(
             FULL_APPSETS,
             "listApplicationSets",
-            "List ApplicationSets as Kubernetes resources, without credentials",
+            "List ApplicationSets as Kubernetes resources; credentials are removed",
             list,
         ),
         get_route(
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Vec<Route> {
         get_route(
             APPSET,
             "getApplicationSet",
-            "Get an ApplicationSet as a Kubernetes resource, without credentials",
+            "Get an ApplicationSet as a Kubernetes resource; credentials are removed",
             get,
         ),
         get_route(
@@ -51,8 +51,8 @@ pub(super) fn routes() -> Vec<Route> {
         get_route(
             DELETION,
             "planApplicationSetDeletion",
-            "Preview the deletion of an ApplicationSet: the Applications to delete, in order, and \
-                 everything to keep",
+            "Preview the deletion of an ApplicationSet: the Applications to delete, in order, \
+                 and the Applications and objects to keep",
             plan_deletion,
         ),
         delete_route(
@@ -135,7 +135,7 @@ async fn list(call: Call<PageQuery>) -> Result<AppSetPage, Problem> {
 struct SummariesQuery {
     #[serde(flatten)]
     page: PageQuery,
-    /// Number of items to skip. Use it instead of `page` to show a part of a changing list.
+    /// Number of items to skip. Use it instead of `page` to jump to a part of a long list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: AppSetOrder,
@@ -145,8 +145,7 @@ struct SummariesQuery {
     health: Vec<HealthStatus>,
     /// Only ApplicationSets whose NAMESPACE/NAME contains this text, case-insensitively.
     name: Option<String>,
-    /// If true, only ApplicationSets with a progressive sync in progress; if false, only ApplicationSets
-    /// without a progressive sync in progress.
+    /// True selects ApplicationSets with a running progressive sync; false selects all other ApplicationSets.
     progressing: Option<bool>,
 }
 

@@ -136,7 +136,7 @@ struct ListQuery {
     /// Only operations requested by this user or program.
     #[serde(rename = "initiatedBy")]
     by: Option<String>,
-    /// If true, only open operations; if false, only finished operations.
+    /// True selects unfinished operations; false selects finished operations.
     open: Option<bool>,
 }
 
@@ -168,7 +168,7 @@ struct OperationResponse {
     /// Last log lines of failed hooks, for each attempt; absent if there was only one attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     logs: Option<Vec<AttemptLog>>,
-    /// True if the server's process is running the operation; absent if the server cannot tell.
+    /// True if the server's process is running the operation; absent if unknown.
     is_running: Option<bool>,
     /// Summary of an operation whose events were compacted. Its waves and objects are no longer available.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,7 +213,7 @@ async fn logs(call: Call) -> Result<HookLogs, Problem> {
 struct EventsQuery {
     /// Only events with a number greater than this number.
     after: u64,
-    /// If there are no such events yet, waits for new events for a limited time.
+    /// If there are no events after `after` yet, the server waits for new events for a limited time.
     wait: bool,
 }
 

@@ -119,7 +119,8 @@ fn check_application(service: &ApplicationService, application: &str) -> Result<
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct GetQuery {
-    /// Name or NAMESPACE/NAME of the application. A plan for a different application is treated as not found.
+    /// Name or NAMESPACE/NAME of the application. If the plan is for a different application, the response is
+    /// 404.
     application: Option<String>,
 }
 
@@ -174,8 +175,8 @@ struct CreateBody {
     /// Branch, tag or commit to use instead of the application's revision.
     #[serde(default)]
     revision: Option<String>,
-    /// Revisions for an application with several sources: one per source, in order. An empty entry selects
-    /// the source's own revision. Replaces `revision`.
+    /// For an application with several sources, instead of `revision`: one revision per source, in order. An
+    /// empty entry selects the source's own revision.
     #[serde(default)]
     revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.

@@ -69,7 +69,7 @@ struct ListQuery {
     /// Only rollouts and deletions requested by this user or program.
     #[serde(rename = "initiatedBy")]
     by: Option<String>,
-    /// If true, only open rollouts and deletions; if false, only finished rollouts and deletions.
+    /// True selects unfinished rollouts and deletions; false selects finished ones.
     open: Option<bool>,
 }
 

@@ -49,7 +49,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(rename_all = "camelCase")]
 struct SessionInfo {
     /// Name of the caller's token, or `oidc:` followed by the name of a user who signed in with a provider.
-    /// Empty without authentication.
+    /// Empty if the caller is not authenticated.
     name: String,
     /// Role of the caller; absent if the caller is not authenticated.
     role: Option<Role>,

@@ -28,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
         redirect_route(
             CALLBACK,
             "endSignIn",
-            "Handle the provider's callback, and open a session",
+            "Complete the sign-in after the provider's redirect, and open a session",
             QueryParser::ignoring_unknown(),
             finish_login,
         ),

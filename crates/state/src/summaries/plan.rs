@@ -24,7 +24,7 @@ pub struct PlanSummary {
     /// Requester; `automated sync` for an automated sync.
     pub initiated_by: String,
     /// Reason for the operation that is waiting for the plan. Empty if no reason was given or if no operation
-    /// is waiting.
+    /// is waiting for the plan.
     #[serde(default)]
     pub reason: String,
     /// Number of objects for each action: `create`, `apply`, `replace`, `prune` or `prune-skipped`. Hooks
@@ -39,8 +39,8 @@ pub struct PlanSummary {
     pub state: PlanState,
     /// Description of the missing approval; absent if no approval is missing.
     pub missing_approval: Option<String>,
-    /// Reason why the API user may not approve the plan. Absent if the user may approve it, or if no approval
-    /// is missing.
+    /// Reason why the API user may not approve the plan. Absent if the user may approve the plan, or if no
+    /// approval is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_denied_reason: Option<String>,
     /// Operation that executes the plan.
@@ -60,8 +60,8 @@ pub enum PlanState {
     /// An operation has executed the plan, is executing it, or is about to execute it because all required
     /// approvals have been given.
     Executed,
-    /// The plan was created automatically for an operation that has become obsolete: either the operation was
-    /// stopped before it started, or nothing remained to be done.
+    /// The plan was created automatically for an operation that was stopped before it started, or that became
+    /// unnecessary.
     Withdrawn,
 }
 

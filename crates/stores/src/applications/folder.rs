@@ -397,10 +397,10 @@ impl FolderPoller {
             let mut stored = StoredApplication::clone(stored);
             stored.problem = Some(match bare.as_deref() {
                 _ if is_unsure => {
-                    unreconciled_message("the document is not in any readable file", &problems.join("; "))
+                    unreconciled_message("the Application is not in any readable file", &problems.join("; "))
                 }
-                Some(bare) => unreconciled_message("the document is not in any file", bare),
-                None => "the document is not in any file; the folder will be read again before the document is treated as deleted"
+                Some(bare) => unreconciled_message("the Application is not in any file", bare),
+                None => "the Application is not in any file; the folder will be read again before the Application is treated as deleted"
                     .to_owned(),
             });
             current.insert(key.clone(), Arc::new(stored));

@@ -420,7 +420,7 @@ fn resolve_state(
     match document {
         // As in Kubernetes, a deletion can't be undone.
         Some(_) if is_deleting => {
-            let problem = "the document is ignored until the deletion of the ApplicationSet is complete";
+            let problem = "the document in the apps folder is ignored until the deletion of the ApplicationSet is complete";
             Ok((stored, Some(problem.to_owned())))
         }
         Some(ParsedAppSet { appset: Some(set), problem }) => Ok((update_from_document(stored, set), problem)),
@@ -431,7 +431,7 @@ fn resolve_state(
         None if is_deleting => Ok((stored, None)),
         None => match hidden.and_then(|hidden| hidden.reason_for(&stored)) {
             Some(problem) => {
-                let problem = unreconciled_message("the document is not in any readable file", problem);
+                let problem = unreconciled_message("the ApplicationSet is not in any readable file", problem);
                 Ok((stored, Some(problem)))
             }
             None => {

@@ -63,11 +63,15 @@ async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
         "{name: widgets.example.com, annotations: {sim.tidegate.dev/outcome: fail}}",
     );
     for (definition, kind, text) in [
-        (other_version, "Widget", "; definition widgets.example.com does not serve v1; served versions: v2"),
+        (
+            other_version,
+            "Widget",
+            "; CustomResourceDefinition widgets.example.com does not serve v1; served versions: v2",
+        ),
         (
             refused,
             "CustomResourceDefinition",
-            "the names of definition widgets.example.com are not accepted: the simulation is configured to refuse this definition",
+            "the names in CustomResourceDefinition widgets.example.com are not accepted: the simulation is configured to refuse this definition",
         ),
     ] {
         let cluster = FaultyCluster::reliable();

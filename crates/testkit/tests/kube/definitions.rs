@@ -30,7 +30,7 @@ pub async fn a_version_that_its_definition_does_not_serve_fails_at_once() {
     let result = view.resources.iter().find(|result| result.kind == "Alpha").unwrap();
     assert_eq!(result.status, Some(ResultCode::SyncFailed));
     // This part of the message shows that the operation failed without waiting.
-    let text = format!("; definition alphas.{group} does not serve v1; served versions: v2");
+    let text = format!("; CustomResourceDefinition alphas.{group} does not serve v1; served versions: v2");
     assert!(result.message.ends_with(&text), "{}", result.message);
 }
 
@@ -44,7 +44,9 @@ pub async fn conflicting_names_fail_the_operation() {
     let (_, view) = bench.run(&SyncSpec::new(&first)).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let name = format!("betas.{group}");
-    let text = format!("the names of definition {name} are not accepted: \"BetaList\" is already in use");
+    let text = format!(
+        "the names in CustomResourceDefinition {name} are not accepted: \"BetaList\" is already in use"
+    );
     // In the second round, the names were already refused before the write.
     for round in ["new", "refused before"] {
         let mark = control.audit_mark();

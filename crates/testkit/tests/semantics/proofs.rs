@@ -212,7 +212,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::hooks_that_would_get_the_same_name",
         "crates/planner/tests/planner/findings.rs::hooks_with_generated_names_never_repeat_each_other",
     ]),
-    ("a hook that disappears before its result is read, for example because of its TTL", &[
+    ("a finished hook that is deleted before its result is read, for example because of its TTL", &[
         "crates/testkit/tests/executor/diagnostics.rs::a_job_with_a_zero_ttl_is_read_before_it_is_deleted",
     ]),
     ("a running hook that another client deletes", &[
@@ -270,7 +270,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("The annotation has no effect", &[
+    ("`tidegate.dev/run-when` has no effect on", &[
         "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
@@ -327,7 +327,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/order.rs::the_destination_namespace_comes_before_objects_of_the_cluster_scope",
         "tests/e2e-kube/sync.rs::the_namespace_is_created_with_its_metadata",
     ]),
-    ("namespace that is declared as a hook", &[
+    ("destination namespace that the manifests define as a hook", &[
         "crates/planner/tests/planner/live.rs::the_namespace_is_created_if_requested",
     ]),
     ("A namespace may be pruned,", &[
@@ -691,7 +691,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/external_deletions.rs::an_externally_deleted_object_is_recreated_once_it_is_gone",
         "crates/testkit/tests/executor/external_deletions.rs::an_object_that_never_disappears_prevents_success",
     ]),
-    ("An application recognizes its objects", &[
+    ("Tidegate marks the objects that", &[
         "crates/model/src/tracking/tests.rs::owners_of_live_objects",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
         "crates/planner/tests/planner/pruning.rs::prune_decisions",

@@ -341,7 +341,7 @@ async fn wait_for_service(client: &ServiceClient, printer: &Printer) -> Result<(
             if !std::mem::replace(&mut is_told, true) {
                 let wait = format_duration(SERVICE_START_TIMEOUT);
                 printer.note(&format!(
-                    "`tidegate serve` is not running here yet; waiting up to {wait} for it to start"
+                    "`tidegate serve` is not running in this state directory yet; waiting up to {wait} for it to start"
                 ));
             }
             tokio::time::sleep(client.poll_interval()).await;

@@ -143,8 +143,8 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             RETRY,
             Object,
-            "Starting point of a retry: `resume` (default) or `restart`. Read from any of the application's \
-             objects.",
+            "Starting point of retries: the failed wave (`resume`, default) or the beginning (`restart`). May \
+             be on any object.",
         ),
         supported(
             GATE,
@@ -214,7 +214,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/deletion-sync",
             ApplicationSet,
-            "Steps of an ordered deletion, as YAML, if the CRD has no `deletionSync`.",
+            "Steps of an ordered deletion, as YAML, for clusters whose ApplicationSet CRD lacks `spec.strategy.deletionSync`.",
         ),
         supported(
             "tidegate.dev/max-deletions",

@@ -63,9 +63,9 @@ const TOKENS: [Row; 36] = [
         |m| (m.signs, m.kid, m.keys) = (Signs::Ed, Some("ed"), &["ed-on-another-curve"]),
         "is signed with a key that is not in the key set",
     ),
-    ("an access token", |m| m.signs = Signs::Typed("at+jwt"), "is of another type"),
-    ("a logout token", |m| m.signs = Signs::Typed("application/logout+jwt"), "is of another type"),
-    ("a token in a token", |m| m.signs = Signs::Nested, "is of another type"),
+    ("an access token", |m| m.signs = Signs::Typed("at+jwt"), "is not an ID token"),
+    ("a logout token", |m| m.signs = Signs::Typed("application/logout+jwt"), "is not an ID token"),
+    ("a token in a token", |m| m.signs = Signs::Nested, "is not an ID token"),
     (
         "another access token",
         // The hash of `another-access-token`.

@@ -87,7 +87,7 @@ impl Network {
                 };
                 let (authority, tenant, client) = self.azure.token_request_parts().map_err(none)?;
                 let proof = read_token_file(&self.azure.token_file).map_err(|error| {
-                    none(format!("cannot read the file in AZURE_FEDERATED_TOKEN_FILE: {error}"))
+                    none(format!("cannot read the file specified by AZURE_FEDERATED_TOKEN_FILE: {error}"))
                 })?;
                 let (tenant, client) = (tenant.to_owned(), client.to_owned());
                 Ok(Client { who, authority, tenant, client, proof, is_secret: false })

@@ -199,7 +199,7 @@ fn nothing_is_gone_from_a_folder_without_files_at_the_start() {
     for (left, name) in [(other, "other"), (web, "web")] {
         assert!(
             left.starts_with(&format!(
-                "applied {name} (the document is not in any file, so its last valid version remains in effect"
+                "applied {name} (the Application is not in any file, so its last valid version remains in effect"
             )),
             "{left}"
         );
@@ -412,9 +412,9 @@ fn an_error_affects_only_its_document() {
     ));
     let events = poll_event_names(&mut again);
     assert_eq!(events[0], "applied other");
-    assert!(events[1].starts_with("applied web (the document is not in any readable file"), "{events:?}");
+    assert!(events[1].starts_with("applied web (the Application is not in any readable file"), "{events:?}");
     write("web.yaml", &changed);
-    let doubted = "applied web (the document is not in any file; the folder will be read again before the document is treated as deleted)";
+    let doubted = "applied web (the Application is not in any file; the folder will be read again before the Application is treated as deleted)";
     assert_eq!(poll_event_names(&mut again), [doubted, "problems []"]);
     assert_eq!(poll_event_names(&mut again), ["gone web"]);
 }
@@ -475,7 +475,7 @@ fn persisted_state_is_restored_and_deletions_meanwhile_are_emitted() {
         ))
     };
     let mut first = again();
-    let no_file = "(the document is not in any file; the folder will be read again before the document is treated as deleted)";
+    let no_file = "(the Application is not in any file; the folder will be read again before the Application is treated as deleted)";
     let expected = [
         format!("applied gone {no_file}"),
         format!("applied leaving {no_file}"),

@@ -83,7 +83,7 @@ async fn an_unreadable_document_is_never_a_deletion() {
     fs::remove_file(backing.file_path("fleet.yaml")).unwrap();
     let StoredAppSet { appset, problem, .. } = open.next_appset().await;
     assert!(appset.metadata.deletion_timestamp.is_none() && appset.metadata.uid == uid);
-    assert!(problem.unwrap().contains("the document is not in any readable file"));
+    assert!(problem.unwrap().contains("the ApplicationSet is not in any readable file"));
     // A new process doesn't take the missing document for a deletion either.
     let mut again = backing.open().await;
     assert!(again.next_appset().await.appset.metadata.deletion_timestamp.is_none());
