@@ -46,7 +46,7 @@ export function showOperation(view, id) {
   function draw(width) {
     if (model.lastSequence === 0 || !width) return null;
     const drawn = drawTimeline(model, width, Date.now());
-    omittedNote.textContent = drawn.omitted > 0 ? `${formatCount(drawn.omitted, "object")} that took less time and had no problems are not drawn.` : "";
+    omittedNote.textContent = drawn.omitted > 0 ? `${formatCount(drawn.omitted, "object")} that took less time and had no problems are not shown.` : "";
     return drawn.picture;
   }
 

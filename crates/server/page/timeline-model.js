@@ -141,7 +141,7 @@ export class TimelineModel {
   // Describes why a wave in the given state is waiting.
   describeWait(state, row) {
     if (state === "Held" && row.gates?.length > 0) return `waiting for gate ${row.gates.join(", ")}`;
-    if (state === "Held") return row.children.some((child) => child.action === "prune") ? "waiting for confirmation of the prunes" : "";
+    if (state === "Held") return row.children.some((child) => child.action === "prune") ? "waiting for pruning to be confirmed" : "";
     if (state === "Settling") return "all objects are healthy, and must stay healthy for the soak time";
     if (state !== "AwaitingHealth" && state !== "AwaitingGone") return "";
     const openRows = row.children.filter((child) => child.openSpan && child.openSpan.tone !== "good");
