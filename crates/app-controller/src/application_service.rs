@@ -285,7 +285,7 @@ impl ApplicationService {
         };
         let refused = self.shared.store.deletion_error(&application).await;
         plan.warnings.extend(
-            refused.map(|reason| warning("file-stays", format!("the deletion is rejected: {reason}"))),
+            refused.map(|reason| warning("file-stays", format!("the deletion would be rejected: {reason}"))),
         );
         let keep = self
             .shared

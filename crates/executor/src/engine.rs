@@ -292,7 +292,9 @@ impl Engine {
         self.shared.machines.shut_down().await;
         let stopping = self.call_supervisor(|reply| SupervisorMessage::Shutdown { reply });
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, stopping).await.is_err() {
-            tracing::warn!("calls to the cluster did not finish in time; they will be checked on resume");
+            tracing::warn!(
+                "calls to the cluster did not finish in time; their results will be checked when the operations resume"
+            );
         }
         // Stopping the supervisor is enough: it takes all actors down with it.
         let _ = self.supervisor.stop_and_wait(None, None).await;

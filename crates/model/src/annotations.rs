@@ -61,7 +61,7 @@ pub const HOOK_ON: &str = "tidegate.dev/hook-on";
 pub const RUN_WHEN: &str = "tidegate.dev/run-when";
 /// Inputs of a hook in addition to its manifest, comma-separated: `GROUP:KIND:NAMESPACE/NAME`.
 pub const INPUTS: &str = "tidegate.dev/inputs";
-/// Name of the registered hook runner that executes a hook, which is not created in the cluster.
+/// Name of the registered hook runner that executes a hook. Tidegate does not create the hook in the cluster.
 pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.
 pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";

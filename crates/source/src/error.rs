@@ -76,8 +76,8 @@ pub enum SourceError {
     },
     /// A revision that looks like an abbreviated commit, which servers can't resolve.
     #[error(
-        "repository {repository} has no branch or tag {revision:?}, and as an abbreviated commit ID, it does \
-         not match exactly one commit of a branch or tag; use the full 40-digit ID"
+        "repository {repository} has no branch or tag {revision:?}, and this abbreviated commit ID \
+         matches no commit or several commits of its branches and tags; use the full 40-digit ID"
     )]
     NoShortCommit {
         /// Redacted repository address.

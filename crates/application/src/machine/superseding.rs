@@ -37,7 +37,7 @@ impl ApplicationMachine {
         let request = supersede::normalize_written_request(request);
         let refused = self.set_operation(request, None, world, now).err().map(|reason| {
             format!(
-                "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in the operation's \
+                "the operation in the resource was rejected: {reason}; set {POLICY_INFO} in the operation's \
                  info to `queue` to run it after the running operation, or to `supersede` to replace the \
                  running operation"
             )

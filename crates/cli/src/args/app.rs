@@ -199,8 +199,8 @@ pub struct RevisionArgs {
     /// selects the source (repeatable)
     #[arg(long, value_name = "REVISION", conflicts_with = "revision", requires = "positions")]
     pub revisions: Vec<String>,
-    /// Position, starting at 1, of the source that --revisions applies to (repeatable). Specify one position
-    /// for each revision, in the same order
+    /// Position of the source for --revisions; the first source has position 1 (repeatable). Specify one
+    /// position for each revision, in the same order
     #[arg(long = "source-positions", value_name = "N", requires = "revisions")]
     pub positions: Vec<usize>,
 }
@@ -226,7 +226,7 @@ pub struct AppSyncArgs {
     /// Delete objects that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Validate the objects on the API server without writing anything
+    /// Have the API server validate the objects (server-side dry run) without writing anything
     #[arg(long)]
     pub dry_run: bool,
     /// Sync only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME (repeatable)
@@ -335,7 +335,8 @@ impl From<ConcurrencyPolicyArg> for ClaimConflictPolicy {
 /// Arguments for `app wait`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-If none of --sync, --health and --operation is set, the command waits for all three conditions.
+By default, the command waits for all three conditions. With --sync, --health or --operation, it \
+waits only for the conditions that you select.
 
 Examples:
   tidegate app wait
@@ -379,7 +380,7 @@ pub struct AppDeleteArgs {
     pub names: Vec<String>,
     #[arg(long, value_enum, value_name = "MODE", default_value_t, help = CASCADE_HELP)]
     pub cascade: CascadeArg,
-    /// Do not run deletion hooks; with --cascade orphan, they never run
+    /// Do not run deletion hooks; --cascade orphan never runs them
     #[arg(long)]
     pub no_hooks: bool,
     /// Perform the deletion; without --yes, only print what would be deleted

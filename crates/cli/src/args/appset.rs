@@ -151,8 +151,8 @@ pub struct AppSetPlanArgs {
     /// the file is an error
     #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
     pub gates: Option<PathBuf>,
-    /// Compare the plan with the Applications of a running `tidegate serve` (in the state directory or at
-    /// --server), and show the Applications that would be changed or deleted
+    /// Compare the plan with the current Applications, and show which of them would be changed or deleted.
+    /// Requires a `tidegate serve` that is running in the state directory or at --server
     #[arg(long)]
     pub compare: bool,
     #[command(flatten)]
@@ -218,7 +218,7 @@ pub struct MemberArgs {
 /// Arguments for `appset retry`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-If neither --app nor --step is set, the command restarts a finished progressive sync.
+Without --app or --step, the command restarts a progressive sync that has ended.
 
 Examples:
   tidegate appset retry fleet --app prod-web

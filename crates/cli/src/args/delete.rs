@@ -28,7 +28,8 @@ pub struct DeleteArgs {
     /// recorded in the log]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Namespace for objects without a namespace [default: the last sync's namespace, otherwise the context's]
+    /// Namespace for objects without a namespace [default: the namespace of the last sync, or the context's
+    /// namespace if there is none]
     #[arg(short, long, value_name = "NS", value_parser = values::parse_namespace)]
     pub namespace: Option<String>,
     /// Perform the deletion; without --yes, only show what would be deleted
@@ -40,13 +41,13 @@ pub struct DeleteArgs {
     pub cascade: CascadeArg,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Validate the hooks on the API server without writing anything
+    /// Have the API server validate the hooks (server-side dry run) without writing or deleting anything
     #[arg(long, conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Do not run deletion hooks; with --cascade orphan, they never run
+    /// Do not run deletion hooks; --cascade orphan never runs them
     #[arg(long)]
     pub no_hooks: bool,
-    /// Approve the deletion of objects with the Delete=confirm or Prune=confirm sync option
+    /// Confirm in advance that objects with the Delete=confirm or Prune=confirm sync option may be deleted
     #[arg(long)]
     pub confirm: bool,
     /// Also delete objects that are marked as part of the application but might belong to another application
@@ -60,7 +61,7 @@ pub struct DeleteArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Maximum number of retries, each of which starts at the failed wave; a negative number means unlimited
+    /// Maximum number of retries; a negative number means unlimited. Each retry starts at the failed wave
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,
     /// Maximum duration of the deletion, including retries, before it fails [default: unlimited]

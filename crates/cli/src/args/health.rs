@@ -15,8 +15,7 @@ pub struct CustomizationArgs {
     /// or a Flux Kustomization with healthCheckExprs
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
-    /// Use the general convention (kstatus) for the health of custom resources that have no health rule
-    /// [default: on]
+    /// Use the kstatus conventions for the health of custom resources that have no health rule [default: on]
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub health_convention: Option<Switch>,
 }

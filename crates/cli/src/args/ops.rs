@@ -145,8 +145,8 @@ pub struct ScopeArgs {
 The affected objects, the requester and the reason appear in the result, the log and the \
 operation's message.
 
-`skip` leaves the object as it is, but stops a running hook. `mark-done` treats the object as done; \
-a running hook counts as succeeded, and the operation no longer waits for it.
+`skip` leaves the object as it is, but stops a running hook. `mark-done` treats the object as done: \
+the operation no longer waits for it, and records a running hook as succeeded.
 
 Examples:
   tidegate ops skip shop --task Job/smoke-test -n shop --reason \"tested by hand\"
@@ -265,7 +265,8 @@ pub struct ExportArgs {
 /// File to export a record to.
 #[derive(Clone, Debug, Args)]
 pub struct RecordFileArgs {
-    /// File format: JSON for programs, HTML for people [default: based on FILE's extension, otherwise json]
+    /// File format: JSON for programs, HTML for people [default: html if FILE ends in .html or .htm, json
+    /// otherwise]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
     /// File to write, or - for standard output; an existing file is overwritten [default: -]

@@ -31,7 +31,7 @@ pub struct ProviderArgs {
         hide_env_values = true
     )]
     pub allowed: Vec<String>,
-    /// Read the tokens of the scmProvider and pullRequest generators only from Secrets labeled
+    /// Read the tokens of the scmProvider and pullRequest generators only from Secrets with the label
     /// argocd.argoproj.io/secret-type=scm-creds
     #[arg(
         long = "tokenref-strict-mode",

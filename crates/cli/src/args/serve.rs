@@ -23,10 +23,10 @@ use super::values;
 #[command(after_help = "\
 With --apps, Applications and AppProjects (argoproj.io/v1alpha1) are read from the YAML and JSON \
 files in a folder, but not from its subfolders. Without --apps, they are resources in the cluster; \
-`tidegate crds` prints their definitions. A repoURL can be https://host/path, git@host:path, \
+`tidegate crds` prints the CRDs. A repoURL can be https://host/path, git@host:path, \
 file:///path, an absolute path, or a path relative to the folder, such as ./repo. Removing an \
 Application's file does not delete the Application's objects from the cluster. If an Application \
-uses an unsupported feature, a condition in its status reports this.
+uses an unsupported feature, a condition in its status names the feature.
 
 Examples:
   tidegate serve --sim --apps fleet
@@ -51,21 +51,21 @@ pub struct ServeArgs {
     /// namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub project_namespace: Option<String>,
-    /// Manage only Applications labeled tidegate.dev/managed=true, alongside another controller that manages
-    /// all other Applications
+    /// Manage only Applications with the label tidegate.dev/managed=true, and leave all other Applications to
+    /// another controller
     #[arg(long, conflicts_with = "apps")]
     pub only_labelled: bool,
     /// Wait while another service manages the same folder or control plane, and take over when that service
     /// stops. Without --standby, the command reports the other service and exits with code 4
     #[arg(long)]
     pub standby: bool,
-    /// Name of the Lease that prevents two services from managing the same Applications. It is in the
-    /// namespace of the AppProjects. Services that manage different Applications can use different Leases
+    /// Name of the Lease, in the namespace of the AppProjects, that prevents two services from managing the
+    /// same Applications. Services that manage different Applications can use different Leases
     #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
     pub lease: String,
-    /// URL of a PostgreSQL database with the operation log, such as postgres://tidegate@db/tidegate. Services on
-    /// other machines can share it as standbys. Each needs the same key in TIDEGATE_LOG_KEY [default: the log in
-    /// the state directory]
+    /// URL of the PostgreSQL database that stores the operation log, such as postgres://tidegate@db/tidegate.
+    /// Standby services on other machines can share the log if they have the same key in TIDEGATE_LOG_KEY
+    /// [default: the log in the state directory]
     #[arg(long, value_name = "URL", env = "TIDEGATE_LOG_URL", hide_env_values = true, conflicts_with_all = ["apps", "sim"])]
     pub log: Option<String>,
     /// File with the password for --log
@@ -99,7 +99,8 @@ pub struct ServeArgs {
     /// oci://registry.example.com/charts, separated by commas; * allows all URLs except plain HTTP [default: none]
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub allow_chart_dependencies: Vec<Prefix>,
-    /// Interval at which repositories are read and applications are compared; 0s disables periodic comparisons
+    /// Interval at which the service reads repositories and compares Applications; 0s disables periodic
+    /// comparisons
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::parse_duration_arg)]
     pub refresh_every: Duration,
     /// Apply method for Applications that do not set the ServerSideApply sync option: `always` uses
@@ -110,7 +111,7 @@ pub struct ServeArgs {
     /// Impersonate the service accounts in the projects' destinationServiceAccounts when writing to clusters,
     /// instead of using Tidegate's own permissions. If a project does not specify a service account,
     /// `required` refuses to write, and `named` uses Tidegate's permissions. --impersonate without a value
-    /// means `required` [default: the setting in the argocd-cm ConfigMap, otherwise never]
+    /// means `required` [default: the setting in the argocd-cm ConfigMap, or never if there is none]
     #[arg(
         long,
         value_enum,

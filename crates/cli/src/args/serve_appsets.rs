@@ -33,8 +33,8 @@ pub struct ServeAppSetArgs {
     /// are closed [default: unlimited]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub pending_timeout: Option<Duration>,
-    /// Action when --pending-timeout expires: keep waiting with a warning (hold), count the Application as failed
-    /// (fail), or count it as healthy (healthy)
+    /// Action when --pending-timeout expires: keep waiting with a warning (hold), treat the Application as failed
+    /// (fail), or treat it as healthy (healthy)
     #[arg(long, value_enum, value_name = "OUTCOME", default_value_t, requires = "pending_timeout")]
     pub on_pending: PendingArg,
     /// Changes that ApplicationSets may make to their Applications [default: each ApplicationSet's own policy]
@@ -76,7 +76,7 @@ pub struct ServeAppSetArgs {
         hide_env_values = true
     )]
     pub preserved_labels: Vec<String>,
-    /// Interval at which generators read Git and resources; a generator can set its own interval [default: 3m]
+    /// Interval between runs of generators that do not set their own interval [default: 3m]
     #[arg(
         long,
         value_name = "D",
@@ -85,8 +85,8 @@ pub struct ServeAppSetArgs {
         value_parser = values::parse_duration_arg
     )]
     pub requeue_after: Option<Duration>,
-    /// Maximum number or percentage of an ApplicationSet's Applications that may be deleted at once because
-    /// they are no longer generated. If more would be deleted, none are deleted until a user approves the
+    /// Maximum number or percentage of an ApplicationSet's Applications to delete at once when they are no
+    /// longer generated. Above this limit, the service deletes none of them until a user approves the
     /// deletions. An ApplicationSet can set its own limit [default: unlimited]
     #[arg(long, value_name = "N|N%")]
     pub max_deletions: Option<MaxDeletions>,

@@ -20,7 +20,8 @@ pub struct SourceArgs {
     /// Files and folders with YAML or JSON manifests, or - for standard input
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Namespace for objects without a namespace [default: the context's namespace, otherwise default]
+    /// Namespace for objects without a namespace [default: the context's namespace, or `default` if it has
+    /// none]
     #[arg(short, long, value_name = "NS", value_parser = values::parse_namespace)]
     pub namespace: Option<String>,
     /// Accept input without any objects
@@ -85,7 +86,7 @@ pub struct SelectionArgs {
     /// not deploy to. With --prune, adopted objects that are not in the manifests are deleted
     #[arg(long)]
     pub adopt: bool,
-    /// Approve the pruning of objects with the Prune=confirm sync option
+    /// Confirm in advance that objects with the Prune=confirm sync option may be pruned
     #[arg(long)]
     pub confirm_prune: bool,
     /// Sync only this object, without hooks: GROUP:KIND:NAMESPACE/NAME, where GROUP is empty for core kinds
@@ -102,7 +103,7 @@ pub struct SelectionArgs {
     /// docs/guides/gates-and-approvals.md
     #[arg(long = "gates", value_name = "FILE")]
     pub definitions: Option<PathBuf>,
-    /// Treat warnings about the input as errors
+    /// Treat the plan's warnings as errors
     #[arg(long)]
     pub strict: bool,
 }
@@ -175,7 +176,8 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub scripts: CustomizationArgs,
     /// File to save the plan to, for `tidegate sync --plan FILE`. The file contains the plan, its manifests,
-    /// and the objects that it is based on. The plan is also stored in the state directory under its hash
+    /// and the live objects that the plan is based on. Tidegate also stores the plan in the state directory,
+    /// under its hash
     #[arg(long, value_name = "FILE", conflicts_with = "offline")]
     pub save: Option<PathBuf>,
     /// Output format
@@ -247,13 +249,13 @@ pub struct SyncArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Validate all objects on the API server without writing anything
+    /// Have the API server validate all objects (server-side dry run) without writing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Start without first validating all objects on the API server
+    /// Skip the server-side dry run of all objects before the sync
     #[arg(long, alias = "skip-dry-run", conflicts_with = "dry_run")]
     pub no_dry_run: bool,
-    /// Maximum number of retries, each of which starts at the failed wave; a negative number means unlimited
+    /// Maximum number of retries; a negative number means unlimited. Each retry starts at the failed wave
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,
     /// Delay before the first retry

@@ -10,7 +10,7 @@ pub struct TrackingArgs {
     /// Method for marking objects as part of an application
     #[arg(long, value_enum, value_name = "METHOD", default_value_t, help_heading = HEADING)]
     tracking: TrackingArg,
-    /// Key of the label that the annotation+label and label methods set
+    /// Key of the label for --tracking annotation+label and --tracking label
     #[arg(long, value_name = "KEY", default_value = INSTANCE_LABEL, help_heading = HEADING)]
     tracking_label: String,
     /// ID that distinguishes this Tidegate installation from others that deploy to the same cluster; Tidegate

@@ -28,8 +28,8 @@ pub struct DirectArgs {
     /// Access the Application resources in the kubeconfig's cluster directly, without a service
     #[arg(long, alias = "core", conflicts_with = "server", help_heading = HEADING)]
     pub kube: bool,
-    /// Namespace of the Applications, or * for all namespaces (repeatable) [default: TIDEGATE_CONTROL_NAMESPACE,
-    /// otherwise argocd]
+    /// Namespace of the Applications, or * for all namespaces (repeatable) [default: the value of
+    /// TIDEGATE_CONTROL_NAMESPACE, or argocd if it is not set]
     #[arg(long, value_name = "NS", requires = "kube", help_heading = HEADING)]
     pub app_namespace: Vec<String>,
     #[command(flatten)]

@@ -25,7 +25,8 @@ const NAMED_OPERATIONS_MAX: usize = 3;
 /// Reason for waiting behind other operations in the queue.
 const NOT_NEXT: &str = "other operations in the group are ahead in the queue";
 /// Reason for waiting while only some of the required slots are free.
-const NOT_ALL: &str = "the wave needs a free slot in each of its groups, but another group is full";
+const NOT_ALL: &str =
+    "the wave needs a free slot in each of its concurrency groups, but another group is full";
 
 /// Callback that reports a verdict to a gate. Called under a lock, so it must not call back into this module.
 pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;

@@ -89,8 +89,8 @@ fn waiting_message(member: &Member) -> &'static str {
 fn stop_outcome_message(then: &StopOutcome) -> &'static str {
     match then {
         StopOutcome::Wait => "",
-        StopOutcome::Fail { .. } => ", and the Application counts as failed",
-        StopOutcome::Assume => ", and the Application counts as Healthy",
+        StopOutcome::Fail { .. } => ", and the Application is treated as failed",
+        StopOutcome::Assume => ", and the Application is treated as Healthy",
         StopOutcome::Skip(_) => ", and the Application is skipped",
         StopOutcome::Go => " because the Application no longer exists",
         StopOutcome::RollBack => ", and the Application is rolled back",

@@ -232,8 +232,8 @@ fn rejected_requests_name_the_reason() {
             ! no prune in this operation needs confirmation
             stop Job/j
             # operation is terminating
-            ! the operation is already ending (state Terminating); wait until it ends
-            ! the operation is already ending (state Terminating); wait until it ends
+            ! the operation is already ending (state: Terminating); wait until it ends
+            ! the operation is already ending (state: Terminating); wait until it ends
             stop Job/j
             stop Job/j
             stop Job/j

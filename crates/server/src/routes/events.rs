@@ -72,8 +72,11 @@ async fn stream_events(call: Call<EventsQuery>) -> HandlerResult {
             .transpose()?,
     };
     let last = call.last_event.or(last_event_id).filter(|text| !text.is_empty());
-    let foreign =
-        |_| Problem::bad_request("Last-Event-ID is not a valid event ID: reconnect without this header");
+    let foreign = |_| {
+        Problem::bad_request(
+            "Last-Event-ID is not a valid event ID: to start with the newest event, reconnect without this header",
+        )
+    };
     let last: Option<EventId> = last.map(|text| text.parse().map_err(foreign)).transpose()?;
     let place = stream_permit(&call.state)?;
     let buffer = Arc::clone(call.state.event_buffer());
@@ -230,7 +233,7 @@ impl EventReader {
         let Some(missed) = &mut self.missed else { return text };
         if !std::mem::replace(&mut missed.is_reset_sent, true) {
             let message =
-                "events of applications and ApplicationSets after the last received event are no longer available; list both again".to_owned();
+                "some events after the last one that you received are no longer available; fetch the lists of Applications, ApplicationSets and plans again".to_owned();
             write_event(&mut text, "reset", &StreamEvent::Reset(ResetReason { message }).to_json());
         }
         let Some(operation) = missed.operations.pop_front() else {

@@ -82,7 +82,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
         "golden hooks-again",
     ]),
-    ("A last wave without hooks", &[
+    ("If the last wave has", &[
         "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
@@ -120,7 +120,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::hooks_do_not_run_when_they_should_not",
         "crates/planner/tests/planner/pruning.rs::skipped_objects_are_neither_applied_nor_pruned",
     ]),
-    ("a resource that has become a hook, in any phase", &[
+    ("a resource that has become a hook", &[
         "crates/planner/tests/planner/hooks.rs::a_resource_that_became_a_hook",
     ]),
     ("**Pruned objects that still exist.**", &[
@@ -178,7 +178,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("order of objects with the same name", &[
         "crates/planner/tests/planner/order.rs::equal_names_are_ordered_by_group_kind_and_namespace",
     ]),
-    ("**Misspelled hook words, policies, waves", &[
+    ("**Misspelled hook types, delete policies,", &[
         "crates/planner/tests/planner/findings.rs::findings_of_one_object",
         "crates/planner/src/sync_options.rs::misspelled_options_are_reported",
         "tests/e2e/plan.rs::findings_are_shown_and_strict_refuses_them",
@@ -255,7 +255,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("The inputs are the hook's", &[
+    ("A hook's inputs are its", &[
         "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
@@ -265,7 +265,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("The last run is the", &[
+    ("Tidegate compares a hook's inputs", &[
         "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
@@ -318,7 +318,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/refused.rs::an_immutable_field_is_named",
         "tests/e2e-kube/refused.rs::immutable_secrets_are_reported_without_values",
     ]),
-    ("**RoleBindings and ClusterRoleBindings with another", &[
+    ("**RoleBindings and ClusterRoleBindings with a", &[
         "crates/testkit/tests/executor/bindings.rs::a_changed_role_recreates_the_binding_in_both_apply_modes",
         "crates/testkit/tests/kube/cluster_failures.rs::a_changed_binding_is_recreated",
     ]),
@@ -379,7 +379,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/extensions.rs::a_gate_whose_actor_ends_later_is_closed",
         "crates/testkit/tests/executor/extensions.rs::waiting_at_a_gate_writes_nothing",
     ]),
-    ("**Approval of a wave.** A", &[
+    ("**Approval of a wave.** You", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_waits_for_approval",
         "crates/lifecycle/tests/lifecycle/waiting.rs::an_approval_holds_for_every_attempt",
         "tests/e2e/gates.rs::a_wave_is_approved_from_another_process",
@@ -449,7 +449,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden delete",
         "golden delete-fails-at-its-end",
     ]),
-    ("a namespace that is deleted although it contains objects that must be kept", &[
+    ("a namespace with objects that must be kept", &[
         "crates/planner/src/deletion.rs::objects_that_cannot_be_retained_are_reported",
     ]),
     ("**Deleted objects.** Both systems delete", &[
@@ -506,7 +506,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/model/src/field_handover.rs::entries_that_can_be_taken_over",
         "crates/model/src/field_handover.rs::fields_outside_of_manifests_stay",
     ]),
-    ("**Exceptions.** Tidegate doesn't change fields", &[
+    ("**Exceptions.** If another manager also", &[
         "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
         "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
     ]),
@@ -578,16 +578,16 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden skipped-hook",
         "golden hook-marked-as-done",
     ]),
-    ("hook that is being created at that moment", &[
+    ("hook that is being created", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_skipped_during_its_creation_does_not_run",
     ]),
     ("hook that a hook runner executes", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skipped_hook_does_not_wait_for_its_runner",
     ]),
-    ("failed, while its wave is still running", &[
+    ("failed in a wave that is still running", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_failed_task_saves_the_attempt",
     ]),
-    ("being deleted in order to be created again", &[
+    ("object being deleted in order to be recreated", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::an_object_being_deleted_is_not_recreated_when_it_is_skipped",
     ]),
     ("**Stopped hooks** end as if", &[
@@ -620,7 +620,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("**Later attempts.** A task stays", &[
+    ("**Later attempts.** A task remains", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
@@ -662,7 +662,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("**Skipped task.** The task runs", &[
+    ("**Skipped task.** With `retry-task`, a", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
@@ -680,11 +680,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_changed_object_is_pruned",
     ]),
-    ("If the server refuses the", &[
+    ("If other clients keep changing", &[
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_changed_object_is_pruned",
     ]),
-    ("If Tidegate reads an object", &[
+    ("Other waves, a pause or", &[
         "crates/testkit/tests/executor/pruning.rs::an_object_that_became_foreign_or_protected_is_not_pruned",
     ]),
     ("If another client deletes an", &[
@@ -722,7 +722,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/tracking.rs::manifests_are_marked_by_the_method",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
     ]),
-    ("The tracking method is recorded", &[
+    ("Tidegate records the tracking method", &[
         "tests/e2e/tracking.rs::a_resumed_operation_keeps_its_method",
     ]),
     ("If you change the tracking", &[
@@ -766,7 +766,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("An operation's target namespaces are", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
-    ("When an application is deleted,", &[
+    ("When Tidegate deletes an application,", &[
         "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
     ]),
     ("The object is in the", &[
@@ -795,7 +795,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("contains the application, and the whole cluster has been searched", &[
         "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_determines_what_to_prune",
     ]),
-    ("contains the application from syncs without `--prune`", &[
+    ("contains the application, but only from syncs without `--prune`", &[
         "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_determines_what_to_prune",
     ]),
     ("doesn't contain the application", &[
@@ -811,7 +811,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/kube/src/tests/live.rs::unsearchable_kinds_are_reported",
         "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),
-    ("A sync with `--prune` gets", &[
+    ("For a sync with `--prune`,", &[
         "crates/testkit/tests/executor/deletions.rs::a_refused_search_is_repeated",
     ]),
     ("A deletion doesn't run, because", &[
@@ -888,7 +888,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/custom/convention.rs::a_status_may_be_required",
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
     ]),
-    ("**Evidence.** A health status counts", &[
+    ("**Evidence.** Tidegate relies on a", &[
         "crates/health/tests/custom/evidence.rs::the_table_says_which_kinds_report_the_generation",
     ]),
     ("**Degraded** objects cause their wave", &[

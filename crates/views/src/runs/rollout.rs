@@ -218,9 +218,9 @@ fn describe_stop(then: &StopOutcome) -> (String, &'static str) {
     let (reason, word) = match then {
         StopOutcome::Wait => (String::new(), "wait"),
         StopOutcome::Fail { message } => {
-            (format!(", and the Application counts as failed: {message}"), "fail")
+            (format!(", and the Application is treated as failed: {message}"), "fail")
         }
-        StopOutcome::Assume => (", and the Application counts as Healthy".to_owned(), "assume-healthy"),
+        StopOutcome::Assume => (", and the Application is treated as Healthy".to_owned(), "assume-healthy"),
         StopOutcome::Skip(said) => {
             (format!(", and the Application is skipped by {}", format_person(said)), "skip")
         }

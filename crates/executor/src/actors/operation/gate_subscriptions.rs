@@ -200,7 +200,7 @@ async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &st
         match read_places(shared).await {
             Ok(recorded) => shared.groups.load_places(recorded),
             Err(error) => {
-                let reason = format!("failed to read the concurrency slots of other operations: {error}");
+                let reason = format!("failed to read which operations occupy the concurrency group: {error}");
                 shared.groups.report_reason(ticket, group, reason);
                 sleep(ENDED_CHECK_INTERVAL).await;
             }
@@ -220,8 +220,12 @@ async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogE
         match read.await {
             Ok(Ok(driver)) => found.push(recorded_places(operation, driver.state())),
             // An operation with unreadable records can't continue, so ignore its slots.
-            Ok(Err(error)) => tracing::warn!(%operation, %error, "failed to read an operation's slots"),
-            Err(error) => tracing::warn!(%operation, %error, "failed to read an operation's slots"),
+            Ok(Err(error)) => {
+                tracing::warn!(%operation, %error, "failed to read an operation's slots in concurrency gates")
+            }
+            Err(error) => {
+                tracing::warn!(%operation, %error, "failed to read an operation's slots in concurrency gates")
+            }
         }
     }
     found.retain(|recorded| !recorded.places.is_empty());

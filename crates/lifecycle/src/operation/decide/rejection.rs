@@ -4,16 +4,16 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.
-    #[error("unexpected input in state {state}")]
+    #[error("the operation does not accept this request or result while its state is {state}")]
     Stale {
         /// Name of the state, such as `Wave 2 Applying`.
         state: String,
     },
     /// No request has been accepted yet.
-    #[error("the operation does not exist yet; request a sync first")]
+    #[error("the operation has not been started yet; request a sync first")]
     NotStarted,
     /// The operation already exists.
-    #[error("the operation already exists (state {state}); use a new operation ID")]
+    #[error("this operation already exists (state: {state}); use a new operation ID")]
     AlreadyStarted {
         /// Name of the state, such as `Wave 2 Applying`.
         state: String,
@@ -25,7 +25,7 @@ pub enum Rejection {
         message: String,
     },
     /// The operation is already ending, or has already been terminated.
-    #[error("the operation is already ending (state {state}); wait until it ends")]
+    #[error("the operation is already ending (state: {state}); wait until it ends")]
     AlreadyEnding {
         /// Name of the state: `Terminating` or `Finishing`.
         state: String,

@@ -4,16 +4,16 @@ use crate::fleet::DuplicateName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.
-    #[error("unexpected input in state {state}")]
+    #[error("the rollout does not accept this request or result while its state is {state}")]
     Stale {
         /// State that doesn't expect the input.
         state: String,
     },
     /// No rollout has begun yet.
-    #[error("the rollout does not exist yet; start it first")]
+    #[error("the rollout has not been started yet; start it first")]
     NotStarted,
     /// The rollout already exists.
-    #[error("the rollout already exists (state {state}); start a new rollout for other targets")]
+    #[error("this rollout already exists (state: {state}); to deploy other targets, start a new rollout")]
     AlreadyStarted {
         /// State of the rollout.
         state: String,
@@ -28,7 +28,7 @@ pub enum Rejection {
         message: String,
     },
     /// The rollout is already ending.
-    #[error("the rollout is already ending (state {state}); wait until it ends")]
+    #[error("the rollout is already ending (state: {state}); wait until it ends")]
     AlreadyEnding {
         /// State of the rollout.
         state: String,

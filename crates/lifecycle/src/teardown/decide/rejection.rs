@@ -4,16 +4,18 @@ use crate::fleet::DuplicateName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.
-    #[error("unexpected input in state {state}")]
+    #[error("the deletion does not accept this request or result while its state is {state}")]
     Stale {
         /// State that doesn't expect the input.
         state: String,
     },
     /// No teardown has begun yet.
-    #[error("the deletion does not exist yet; start it first")]
+    #[error("the deletion has not been started yet; start it first")]
     NotStarted,
     /// The teardown already exists.
-    #[error("the deletion already exists (state {state}); add more Applications to it")]
+    #[error(
+        "this deletion already exists (state: {state}); add more Applications to it instead of starting it again"
+    )]
     AlreadyStarted {
         /// State of the teardown.
         state: String,

@@ -103,7 +103,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "argocd.argoproj.io/refresh",
             Object,
-            "On an Application: `normal` or `hard` requests a comparison. Removed afterwards.",
+            "On an Application: `normal` or `hard` requests a comparison. The controller then removes the annotation.",
         ),
         ignored(
             "argocd.argoproj.io/secret-type",
@@ -151,7 +151,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
             Object,
             "Names of the gates that must open before the object's wave starts, comma-separated.",
         ),
-        supported(HOOK_ON, Object, "Operations in which a hook runs: `sync`, `selfheal`, comma-separated."),
+        supported(HOOK_ON, Object, "Operations that run the hook, comma-separated: `sync`, `selfheal`."),
         supported(
             RUN_WHEN,
             Object,
@@ -165,18 +165,18 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             HOOK_RUNNER,
             Object,
-            "Registered hook runner that executes the hook, which is not created in the cluster.",
+            "Registered hook runner that executes the hook. Tidegate does not create the hook in the cluster.",
         ),
         supported(HEALTH_JUDGE, Object, "Registered health judge that replaces the built-in health rule."),
         supported(
             HEALTH_CONVENTION,
             Object,
-            "General convention for the health of the object: `off` disables it, and `required` treats a missing status as progressing.",
+            "Use of the kstatus conventions for the health of the object: `off`, `on`, or `required` (a missing status means Progressing).",
         ),
         supported(
             HEALTH_GRACE,
             Object,
-            "Period during which a possibly temporary failure does not count as Degraded, such as `10m`.",
+            "Time after which a possibly temporary failure makes the object Degraded, such as `10m`.",
         ),
         supported(HEALTH_CURRENT, Object, "CEL expression that is true while the object is healthy."),
         supported(HEALTH_IN_PROGRESS, Object, "CEL expression that is true while the object is progressing."),
@@ -199,7 +199,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/on-new-revision",
             Application,
-            "`supersede` or `finish`: what happens to a running operation when a newer revision arrives.",
+            "Effect of a newer revision on a running operation: `supersede` or `finish`.",
         ),
         supported(
             "tidegate.dev/application-set",

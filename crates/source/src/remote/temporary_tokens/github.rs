@@ -97,7 +97,7 @@ impl GithubApi<'_> {
         Err(match last {
             Some(_) => self.request.error(&what).with_hint(MISSING).into(),
             None => {
-                let text = "cannot look up the installation without the owner of the repository";
+                let text = "cannot look up the GitHub App installation: the repository's owner is unknown";
                 self.request.error(text).into()
             }
         })
