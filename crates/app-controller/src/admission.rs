@@ -183,6 +183,6 @@ pub fn refuse_hooks(shared: &SharedState, policy: &ProjectPolicy, hooks: &[Objec
 fn refusal_messages(refused: BTreeSet<String>, policy: &ProjectPolicy) -> impl Iterator<Item = String> {
     let more = refused.len().saturating_sub(REFUSALS_NAMED_MAX);
     let more = (more > 0)
-        .then(|| format!("{more} more kinds or names are not permitted in project {}", policy.project));
+        .then(|| format!("{more} more violations of the rules of project {} are not listed", policy.project));
     refused.into_iter().take(REFUSALS_NAMED_MAX).chain(more)
 }

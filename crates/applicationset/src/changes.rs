@@ -56,7 +56,7 @@ pub enum UnchangedReason {
     NotDeleted,
     /// The Application may still be wanted, because the output is incomplete.
     #[error(
-        "the Application is not generated at the moment, but might be generated again, so it is kept: {0}"
+        "the ApplicationSet currently does not generate the Application, but might generate it again, so the Application is kept: {0}"
     )]
     Uncertain(String),
     /// The number of deletions exceeds the limit.

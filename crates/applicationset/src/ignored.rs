@@ -37,7 +37,7 @@ fn negative_max_updates(set: &ApplicationSet) -> Vec<String> {
         steps.iter().enumerate().filter_map(move |(index, step)| match step.max_update {
             Some(IntOrString::Int(count)) if count < 0 => Some(format!(
                 "spec.strategy.{field}.steps[{index}].maxUpdate is {count} and is treated as 0, so the \
-                 Applications of this step must be {done} manually; use 0, a positive number or a percentage"
+                 Applications in this step must be {done} manually; use 0, a positive number or a percentage"
             )),
             _ => None,
         })

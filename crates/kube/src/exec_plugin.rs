@@ -221,7 +221,9 @@ impl PluginState {
     fn build_command(&self) -> Result<Command, PluginFailure> {
         let ExecProvider { command, args, env, api_version, install_hint, .. } = &self.provider;
         let program = find_program(command).ok_or_else(|| match install_hint.trim() {
-            "" => PluginFailure::NotFound("install it on the PATH of `tidegate serve`".to_owned()),
+            "" => PluginFailure::NotFound(
+                "install it in a directory on the PATH of `tidegate serve`".to_owned(),
+            ),
             hint => PluginFailure::NotFound(hint.to_owned()),
         })?;
         let info = json!({"kind": KIND, "apiVersion": api_version, "spec": {"interactive": false}});
@@ -372,7 +374,7 @@ mod tests {
             assert!(
                 credentials_error(ExecPlugin::new(provider.clone()))
                     .await
-                    .contains("was not found; install it on the PATH")
+                    .contains("was not found; install it in a directory on the PATH")
             );
             let hinted = ExecProvider { install_hint: "ask Ann for it".to_owned(), ..provider };
             assert!(

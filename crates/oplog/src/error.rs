@@ -63,7 +63,7 @@ pub enum LogError {
     },
 
     /// This process or the system has reached its limit of open files.
-    #[error("cannot {action} {}: too many files are open ({source}); raise the limit (`ulimit -n`) or stop other programs; nothing is damaged", path.display())]
+    #[error("cannot {action} {}: too many files are open ({source}); raise the limit (`ulimit -n`) or stop other programs; the log is intact", path.display())]
     TooManyOpenFiles {
         /// File or folder.
         path: PathBuf,
@@ -261,7 +261,7 @@ pub enum LogError {
 
     /// This program doesn't know the kind of a record.
     #[error(
-        "record kind {kind} was written by a newer version of Tidegate (this version supports kinds up to \
+        "a newer version of Tidegate wrote a record of kind {kind} (this version supports kinds up to \
          {highest}); use that version or later"
     )]
     NewerRecord {
@@ -403,8 +403,8 @@ pub enum LogError {
 
     /// No trusted TLS connection could be made.
     #[error(
-        "no trusted TLS connection to {target}: {reason}; check the server's certificate, or specify its \
-         authority with sslrootcert=FILE in the URL"
+        "cannot establish a trusted TLS connection to {target}: {reason}; check the server's certificate, or \
+         specify its certificate authority with sslrootcert=FILE in the URL"
     )]
     DatabaseTls {
         /// Hosts and database.
@@ -459,7 +459,10 @@ pub enum LogError {
     },
 
     /// The database rejected a statement.
-    #[error("the database of the operation log cannot {action}: {reason}; check its permissions and its log")]
+    #[error(
+        "the operation log's database cannot {action}: {reason}; check the permissions in the database, and the \
+         log of the database server"
+    )]
     Database {
         /// Verb for the failed action: `write`, `read a stream` …
         action: &'static str,
@@ -480,7 +483,7 @@ pub enum LogError {
 
     /// The database no longer contains acknowledged events, probably after a failover to an asynchronous standby.
     #[error(
-        "the database of the operation log lost acknowledged events of {streams}, probably in a failover to a standby \
+        "the operation log's database lost acknowledged events of {streams}, probably in a failover to a standby \
          without synchronous replication; restart the process to continue from the remaining events"
     )]
     LostEnd {

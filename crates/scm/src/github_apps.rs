@@ -115,7 +115,7 @@ impl<'n> App<'n> {
         for path in GithubApp::installation_paths(owner).into_iter().flatten() {
             if let Some(found) = talk.find::<Value>(&path, "").await? {
                 return GithubApp::parse_installation(&found).ok_or_else(|| {
-                    talk.problem("returned a response without an installation; check the address")
+                    talk.problem("returned a response that contains no installation of the GitHub App; check the address")
                 });
             }
         }

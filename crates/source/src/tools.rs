@@ -116,7 +116,7 @@ impl Tools {
             what: "a Helm chart",
             program: "helm",
             given: self.helm.clone(),
-            advice: "install Helm 3.8 or newer on the PATH of `tidegate serve`, or set the path of helm with --helm or TIDEGATE_HELM",
+            advice: "install Helm 3.8 or newer in a directory on the PATH of `tidegate serve`, or set the path to helm with --helm or TIDEGATE_HELM",
         })
     }
 
@@ -126,7 +126,7 @@ impl Tools {
             what: "a kustomization",
             program: "kustomize or kubectl",
             given: self.kustomize.clone(),
-            advice: "install kustomize or kubectl on the PATH of `tidegate serve`, or set the path with --kustomize or TIDEGATE_KUSTOMIZE",
+            advice: "install kustomize or kubectl in a directory on the PATH of `tidegate serve`, or set the path with --kustomize or TIDEGATE_KUSTOMIZE",
         })
     }
 }

@@ -64,7 +64,7 @@ impl SharedLog {
             match blocking(move || PostgresLog::join(options)).await {
                 Ok(log) => break Arc::new(log),
                 Err(error @ LogError::Unavailable { .. }) => {
-                    report(format!("waiting for the database of the operation log: {error}"));
+                    report(format!("waiting for the operation log's database: {error}"));
                     tokio::time::sleep(ATTEMPT_INTERVAL).await;
                 }
                 Err(error) => return Err(error.into()),
@@ -89,7 +89,7 @@ impl SharedLog {
                     ));
                 }
                 Err(error) if error.is_outage() => {
-                    report(format!("waiting for the database of the operation log: {error}"));
+                    report(format!("waiting for the operation log's database: {error}"));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -132,7 +132,7 @@ impl SharedLog {
     pub async fn release(self) {
         let log = Arc::clone(&self.log);
         if let Err(error) = blocking(move || log.leave()).await {
-            tracing::warn!(%error, "failed to give up the leadership of the operation log; a standby takes over in a few seconds");
+            tracing::warn!(%error, "failed to release leadership of the operation log; a standby will take over within a few seconds");
         }
     }
 }

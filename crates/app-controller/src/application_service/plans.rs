@@ -215,7 +215,7 @@ impl ApplicationService {
             policy.describe_missing(PlanRequesters::for_execution(&line.by, &request), &line.approvals)
         {
             return Err(ServiceError::refused(format!(
-                "plan {short} for application {key} needs {who}: `tidegate app approve {key} {short}`"
+                "plan {short} for application {key} needs {who}; approve it with `tidegate app approve {key} {short}`"
             )));
         }
         // Check the plan before it is marked as executed, so that it can be requested again after a

@@ -50,7 +50,7 @@ impl ApplicationMachine {
         let mut unseen = world.forbidden_kinds(&self.key);
         let more = unseen.len().saturating_sub(UNWATCHABLE_KINDS_MAX);
         unseen.truncate(UNWATCHABLE_KINDS_MAX);
-        unseen.extend((more > 0).then(|| format!("and {more} more kinds or namespaces cannot be watched")));
+        unseen.extend((more > 0).then(|| format!("{more} more missing watch permissions are not listed")));
         self.set_condition(UNWATCHABLE_CONDITION, &unseen, now);
     }
 

@@ -238,9 +238,9 @@ pub struct AppSyncArgs {
     /// Execute the stored plan even if fields that it does not set have changed in the cluster
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
-    /// Action to take if the application already has a running operation: refuse the new sync, queue it until
-    /// the operation ends, or supersede the operation as soon as it waits or an attempt fails (never during a
-    /// hook)
+    /// Action to take if the application already has a running operation: reject the new sync (refuse), start
+    /// it after the operation ends (queue), or replace the operation once it is waiting or an attempt fails,
+    /// but never during a hook (supersede)
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
     pub policy: ConcurrencyPolicyArg,
     /// Print hook output to standard error while hooks are running

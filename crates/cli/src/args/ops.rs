@@ -165,10 +165,10 @@ pub struct OverrideArgs {
 /// Arguments for `ops retry-task`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Cluster requests that are waiting to be retried are sent immediately. A failed object is retried \
-if its wave is still running; a hook starts over. If the operation is waiting for its next \
-attempt, that attempt starts immediately. A skipped object can be retried unless its wave has \
-finished.
+The operation immediately repeats cluster requests that are waiting for a retry. It retries a \
+failed object if the object's wave is still running, and a skipped object unless its wave has \
+finished. A hook starts from the beginning. If the operation is waiting for its next attempt, it \
+starts the attempt immediately.
 
 Example:
   tidegate ops retry-task shop --task Job/migrate -n shop --reason \"the database is back\"")]

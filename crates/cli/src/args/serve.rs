@@ -81,7 +81,7 @@ pub struct ServeArgs {
     /// File or folder with cluster Secrets in Argo CD's format, used instead of the Secrets in the cluster
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub clusters: Option<PathBuf>,
-    /// Programs that cluster Secrets may run to get credentials (execProviderConfig), separated by commas and
+    /// Credential programs that cluster Secrets may specify in execProviderConfig, separated by commas and
     /// written exactly as in the Secrets [default: none]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub allow_exec_credentials: Vec<String>,

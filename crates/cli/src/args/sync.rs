@@ -128,12 +128,12 @@ pub struct WaitingArgs {
 /// Retention of finished operations in the log.
 #[derive(Clone, Debug, Args)]
 pub struct RetentionArgs {
-    /// Number of finished operations per application that keep all their events; older operations keep only a
-    /// summary
+    /// Number of finished operations to retain in full for each application; older operations are reduced to
+    /// a summary
     #[arg(long, value_name = "N", default_value_t = Retention::default().history)]
     pub history: usize,
-    /// Total number of finished operations to keep per application, including those with only a summary;
-    /// older operations are removed
+    /// Total number of finished operations to retain for each application, including those reduced to a
+    /// summary; older operations are removed
     #[arg(long, value_name = "N", default_value_t = Retention::default().summaries)]
     pub summaries: usize,
     /// Time to keep the summaries of finished operations, such as 720h [default: 90 days]

@@ -16,7 +16,7 @@ use crate::output::Printer;
 /// Script that kubectl runs to get completions.
 const KUBECTL_SCRIPT: &str = "\
 #!/bin/sh
-# Save it as kubectl_complete-tidegate on the PATH, executable.
+# Save this script as an executable file named kubectl_complete-tidegate in a directory on the PATH.
 exec kubectl tidegate __complete \"$@\"
 ";
 

@@ -122,7 +122,7 @@ async fn list(args: &OperationListArgs, printer: &Printer) -> Result<CommandOutc
             if documents.iter().any(|one| one.is_unattended() && !one.paused && one.damage.is_none()) {
                 let hint = state_dir.command_arguments();
                 printer.note(&format!(
-                    "no process is running some of these operations; continue one with `tidegate resume ID{hint}`, or all with `--all`"
+                    "some of these operations are unfinished, but no process is running them; continue one of them with `tidegate resume ID{hint}`, or all of them with `tidegate resume --all{hint}`"
                 ));
             }
         }

@@ -156,7 +156,7 @@ pub async fn report_outages(mut outage: watch::Receiver<Option<String>>, app_sta
     loop {
         let reason = outage.borrow_and_update().clone();
         app_state.set_wait_reason(
-            reason.map(|reason| format!("waiting for the database of the operation log: {reason}")),
+            reason.map(|reason| format!("waiting for the operation log's database: {reason}")),
         );
         if outage.changed().await.is_err() {
             return;

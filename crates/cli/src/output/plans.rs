@@ -52,7 +52,7 @@ pub fn describe_next_steps(name: &str, line: &PlanSummary) -> Text {
         (None, _) if matches!(line.state, PlanState::Withdrawn) => {
             format!("this plan can no longer be executed; create a new plan: tidegate app plan {name}")
         }
-        (None, Some(who)) => format!("needs {who}: tidegate app approve {name} {short}"),
+        (None, Some(who)) => format!("needs {who}; approve it with `tidegate app approve {name} {short}`"),
         (None, None) => format!("to execute it: tidegate app sync {name} --plan {short}"),
     };
     if line.operation.is_none() {

@@ -100,7 +100,7 @@ fn explain_stored(
     let line = error.iter().fold(text, |line, error| format!("{line}; {}", error.message));
     let next_action = match open.and_then(|run| run.explanation.as_ref()) {
         Some(_) => {
-            NextAction::change("start `tidegate serve` with the service's options to continue the run")
+            NextAction::change("start `tidegate serve` with the same options as before to continue the run")
         }
         None => selected.map_or_else(NextAction::default, next_action_after_end),
     };
@@ -124,7 +124,7 @@ fn next_action_after_end(run: &RunDetails) -> NextAction {
         (Some("Completed" | "Superseded") | None, _) | (_, None) => {
             NextAction::nothing("`tidegate serve` will apply the next change")
         }
-        (Some(_), Some(set)) => NextAction::change("start `tidegate serve` with the service's options")
+        (Some(_), Some(set)) => NextAction::change("start `tidegate serve` with the same options as before")
             .or(&format!("then restart the run with `tidegate appset retry {set}`")),
     }
 }

@@ -278,7 +278,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
         if error.is::<LogActorFailed>() {
             // The log actor caused this failure, and its failures are counted separately.
-            tracing::warn!(%machine, "restarting the machine from the log: {error}");
+            tracing::warn!(%machine, "the machine stopped unexpectedly ({error}); restarting it from the log");
             return self.read_from_log(myself, Duration::ZERO, None);
         }
         let (failures, wait) = (self.restarts.record_failure(Instant::now()), self.restarts.delay());

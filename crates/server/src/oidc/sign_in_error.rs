@@ -89,7 +89,7 @@ impl SignInError {
             }
             Self::WrongAddress(_) => "Open the page at that address.",
             Self::UnknownAddress => {
-                "The administrator can set the address as url in the --oidc settings file."
+                "The administrator can set the address in the `url` field of the --oidc settings file."
             }
             Self::Denied { .. } => "Sign in again, or contact the provider's administrator.",
             Self::Provider { .. } => "Try again in a moment. The service's log contains the details.",

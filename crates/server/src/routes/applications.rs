@@ -357,7 +357,7 @@ struct SyncBody {
     revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
     prune: bool,
-    /// Validates everything on the API server without writing.
+    /// Has the API server validate all objects without writing anything.
     dry_run: bool,
     /// Objects to sync, without running hooks; empty to sync all objects.
     resources: Vec<ObjectReference>,
@@ -376,7 +376,7 @@ enum ConcurrencyPolicy {
     Refuse,
     /// Starts the sync after the running operation has finished.
     Queue,
-    /// Ends the running operation as soon as it waits or an attempt fails, but never while a hook is running.
+    /// Ends the running operation once it is waiting or an attempt fails, but never while a hook is running.
     Supersede,
 }
 

@@ -76,7 +76,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/kube/admission.rs::a_webhook_times_out",
         "crates/lifecycle/tests/lifecycle/outages.rs::a_stalled_call_is_tried_three_times",
     ]),
-    ("Tidegate keeps some behavior of", &[
+    ("Users rely on some of", &[
         "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
@@ -260,7 +260,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("A hook that a person", &[
+    ("A hook that a user", &[
         "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
         "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
         "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
@@ -471,7 +471,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/src/deletion.rs::a_namespace_is_deleted_after_its_objects",
         "golden delete-namespace",
     ]),
-    ("**`Delete=confirm` and `Prune=confirm`.** Neither system", &[
+    ("**`Delete=confirm` and `Prune=confirm`.** If any", &[
         "crates/planner/src/deletion.rs::deleted_and_retained_objects",
         "crates/testkit/tests/executor/deletions.rs::nothing_is_deleted_before_everything_is_confirmed",
         "golden delete-confirm",
@@ -484,7 +484,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden delete-refused-by-hook",
         "golden delete-retry",
     ]),
-    ("**PostDelete hooks in a namespace", &[
+    ("**PostDelete hooks in a deleted", &[
         "crates/testkit/tests/executor/deletions.rs::a_namespace_is_not_deleted_before_a_later_hook_in_it",
     ]),
     ("**Deletion hooks.** Argo CD runs", &[
@@ -560,7 +560,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("If an operation is interrupted", &[
         "crates/testkit/tests/executor/rivals.rs::the_hook_of_a_dead_operation_blocks_until_it_ends",
     ]),
-    ("While an operation runs, a", &[
+    ("While an operation runs, users", &[
         "tests/e2e/overrides.rs::an_operation_continues_without_what_another_process_skipped",
         "tests/e2e/overrides.rs::a_skip_survives_a_kill",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_rejected_override_describes_the_current_state",
@@ -814,7 +814,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("For a sync with `--prune`,", &[
         "crates/testkit/tests/executor/deletions.rs::a_refused_search_is_repeated",
     ]),
-    ("A deletion doesn't run, because", &[
+    ("With incomplete permissions, a deletion", &[
         "crates/testkit/tests/executor/deletions.rs::an_application_is_not_deleted_if_its_objects_cannot_be_searched",
         "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),

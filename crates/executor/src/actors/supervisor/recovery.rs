@@ -159,7 +159,7 @@ impl SupervisorState {
         child.is_down = true;
         if error.is::<LogActorFailed>() {
             // The log actor caused this failure, and its failures are counted separately.
-            tracing::warn!(%operation, application = child.application, "restarting the operation from the log: {error}");
+            tracing::warn!(%operation, application = child.application, "the operation stopped unexpectedly ({error}); restarting it from the log");
             let purpose = ReadPurpose::Restart { delay: Duration::ZERO, end_reason: None };
             return self.read_operation(myself, operation, purpose);
         }

@@ -4,7 +4,7 @@ use crate::fleet::DuplicateName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.
-    #[error("the rollout does not accept this request or result while its state is {state}")]
+    #[error("the rollout does not accept this request while its state is {state}")]
     Stale {
         /// State that doesn't expect the input.
         state: String,

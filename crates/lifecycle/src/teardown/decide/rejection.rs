@@ -4,7 +4,7 @@ use crate::fleet::DuplicateName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.
-    #[error("the deletion does not accept this request or result while its state is {state}")]
+    #[error("the deletion does not accept this request while its state is {state}")]
     Stale {
         /// State that doesn't expect the input.
         state: String,
@@ -40,7 +40,7 @@ pub enum Rejection {
     NotPaused,
     /// Other clients delete or release the Applications, so the teardown only records the result.
     #[error(
-        "all Applications of this deletion are deleted or released at once, and Tidegate only records the result; you cannot pause or terminate the deletion, or skip Applications"
+        "all Applications in this deletion are deleted or released at once, and Tidegate only records the result; you cannot pause or terminate the deletion, or skip Applications"
     )]
     Witnessed,
     /// None of the named Applications can be skipped.

@@ -84,7 +84,7 @@ impl GithubApi<'_> {
                 StatusCode::OK => {
                     return GithubApp::parse_installation(&parse_response(&answer)).ok_or_else(|| {
                         self.request
-                            .error("returned a response without an installation")
+                            .error("returned a response that contains no installation of the GitHub App")
                             .with_hint(API_PATH_HINT)
                             .into()
                     });
