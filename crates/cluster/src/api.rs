@@ -82,6 +82,11 @@ pub trait Cluster: Send + Sync + 'static {
     /// on a conflict. Succeeds if the object or the finalizer is gone, or if the UID differs.
     async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError>;
 
+    /// Starts a Job that was created suspended, and returns it. Starting a running Job has no effect. If no
+    /// Job has this UID, fails with [`ErrorKind::NotFound`](crate::ErrorKind), even if another Job has its
+    /// name.
+    async fn start_job(&self, request: JobStart) -> Result<Object, ClusterError>;
+
     /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind)
     /// if that version is too old; the caller must then list again.
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError>;
@@ -475,6 +480,29 @@ pub struct FinalizerRemoval {
     pub finalizer: String,
     /// Operation that requested the removal, for the cluster's audit log.
     pub operation: Option<OperationId>,
+}
+
+/// A request to start a suspended Job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobStart {
+    /// API version of the Job. Its kind is `Job` of the group `batch`.
+    pub gvk: Gvk,
+    /// `metadata.namespace` of the Job.
+    pub namespace: String,
+    /// `metadata.name` of the Job.
+    pub name: String,
+    /// `metadata.uid` of the Job.
+    pub uid: String,
+    /// Operation that requested the start, for the cluster's audit log.
+    pub operation: Option<OperationId>,
+}
+
+impl JobStart {
+    /// Returns the identity of the Job.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.gvk.group, &self.gvk.kind, &self.namespace, &self.name)
+    }
 }
 
 impl FinalizerRemoval {

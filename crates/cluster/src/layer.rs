@@ -9,8 +9,8 @@ use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::{
     ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
-    ErrorKind, FinalizerRemoval, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right,
-    Scope, WatchStream,
+    ErrorKind, FinalizerRemoval, JobStart, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight,
+    Right, Scope, WatchStream,
 };
 
 /// A pending call to a cluster.
@@ -106,6 +106,7 @@ pub enum Verb {
     PutStatus,
     Delete,
     RemoveFinalizer,
+    StartJob,
     Watch,
     Pods,
     Events,
@@ -190,6 +191,11 @@ impl<L: Layer> Cluster for L {
     async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError> {
         let call = Call::write(Verb::RemoveFinalizer, request.key(), false);
         self.intercept(call, self.inner().remove_finalizer(request)).await
+    }
+
+    async fn start_job(&self, request: JobStart) -> Result<Object, ClusterError> {
+        let call = Call::write(Verb::StartJob, request.key(), false);
+        self.intercept(call, self.inner().start_job(request)).await
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {

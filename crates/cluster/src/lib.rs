@@ -12,8 +12,8 @@ pub mod sim;
 
 pub use api::{
     ApplyRequest, ApplyResult, Backpressure, Cluster, DeleteRequest, DeleteResult, Detail, FinalizerRemoval,
-    IncompleteSearch, Listing, LiveQuery, LiveResult, MissingRight, Propagation, Right, Scope, SearchScope,
-    WatchEvent, WatchStream, WriteMode, field_manager,
+    IncompleteSearch, JobStart, Listing, LiveQuery, LiveResult, MissingRight, Propagation, Right, Scope,
+    SearchScope, WatchEvent, WatchStream, WriteMode, field_manager,
 };
 pub use error::{ClusterError, ErrorKind, ImmutableField, Refusal};
 pub use layer::{Call, Effect, Layer, PendingCall, Verb};

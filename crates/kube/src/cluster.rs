@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use tidegate_cluster::{
     ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
-    ErrorKind, FinalizerRemoval, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right,
-    Scope, WatchStream, field_manager,
+    ErrorKind, FinalizerRemoval, JobStart, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight,
+    Right, Scope, WatchStream, field_manager,
 };
 use tidegate_model::annotations::COMMAND_MANAGER;
 use tidegate_model::{Discovery, Gvk, Object, OperationId};
@@ -288,6 +288,10 @@ impl Cluster for KubeCluster {
 
     async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError> {
         self.delete_finalizer(&request).await
+    }
+
+    async fn start_job(&self, request: JobStart) -> Result<Object, ClusterError> {
+        self.start_suspended_job(&request).await
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {

@@ -2,11 +2,13 @@
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
-use tidegate_cluster::{ClusterError, DeleteRequest, DeleteResult, ErrorKind, FinalizerRemoval, Propagation};
-use tidegate_model::{Object, OperationId};
+use tidegate_cluster::{
+    ClusterError, DeleteRequest, DeleteResult, ErrorKind, FinalizerRemoval, JobStart, Propagation,
+};
+use tidegate_model::{Object, OperationId, annotations};
 
 use crate::KubeCluster;
-use crate::call::{Call, JSON, JSON_PATCH};
+use crate::call::{Call, JSON, JSON_PATCH, MERGE_PATCH};
 use crate::paths::Target;
 use crate::response::CallSubject;
 
@@ -91,6 +93,29 @@ impl KubeCluster {
         Err(refused.unwrap_or_else(|| {
             ClusterError::new(ErrorKind::Conflict, format!("{} keeps changing", request.key()))
         }))
+    }
+
+    /// Starts a suspended Job with a patch that is valid only for its UID.
+    pub(crate) async fn start_suspended_job(&self, request: &JobStart) -> Result<Object, ClusterError> {
+        let JobStart { gvk, namespace, name, uid, operation } = request;
+        let target = self.find_target(gvk, namespace, name).await?;
+        let patch = json!({
+            "metadata": { "uid": uid, "annotations": { annotations::HOOK_START: null } },
+            "spec": { "suspend": false },
+        });
+        let error = match self.send_patch(&target, MERGE_PATCH, &patch, *operation).await {
+            Ok(job) => return Ok(job),
+            Err(error) => error,
+        };
+        // Servers refuse a different UID with various errors, so only the object tells whether it was
+        // replaced.
+        if matches!(error.kind, ErrorKind::Conflict | ErrorKind::Invalid)
+            && self.read_object(&target).await?.is_none_or(|found| found.uid() != *uid)
+        {
+            let text = format!("{} no longer exists; another object has its name", request.key());
+            return Err(ClusterError::new(ErrorKind::NotFound, text));
+        }
+        Err(error)
     }
 
     async fn send_patch(

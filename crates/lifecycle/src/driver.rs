@@ -177,9 +177,10 @@ impl<M: Machine> Driver<M> {
     fn record_event(&mut self, event: M::Event, now: Timestamp) -> Result<(), IllegalEvent> {
         self.affected_subjects.merge(M::affected_subjects(&self.state, &event));
         self.restarted_subjects.extend(M::restarted_subjects(&self.state, &event));
+        let urgency = M::urgency(&self.state, &event);
         self.state = M::apply(std::mem::take(&mut self.state), &event)?;
         self.sequence = self.sequence.saturating_add(1);
-        let wait = match M::urgency(&self.state, &event) {
+        let wait = match urgency {
             Urgency::Now => {
                 self.has_urgent_event = true;
                 Duration::ZERO

@@ -99,8 +99,8 @@ pub trait Machine: 'static {
         false
     }
 
-    /// Returns the urgency of an event that was just applied: how long it may stay unwritten, and whether
-    /// commands wait for it.
+    /// Returns the urgency of an event that is about to be applied to the state: how long it may stay
+    /// unwritten, and whether commands wait for it.
     fn urgency(_state: &Self::State, _event: &Self::Event) -> Urgency {
         Urgency::Now
     }

@@ -62,7 +62,7 @@ pub(crate) use gates::soak_duration;
 pub use gates::{APPROVAL_GATE, concurrency_group, gate_error, is_built_in_gate};
 pub use input::{
     Answer, ApplyResponse, CallError, ClearingResult, DryRunResponse, Input, NamespaceObservation,
-    PruneResult, StopResult,
+    PruneResult, StopResult, SuspendedHook,
 };
 pub use judgment::hook_phase;
 pub use machine::{Driver, ObservationKey, SyncOperation};

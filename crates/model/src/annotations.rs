@@ -41,6 +41,8 @@ pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
 pub const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
 /// Phase that a hook object was created for. A hook can run in several phases under the same name.
 pub const HOOK_PHASE: &str = "tidegate.dev/hook-phase";
+/// Marks a hook's Job that its operation created suspended and hasn't started yet.
+pub const HOOK_START: &str = "tidegate.dev/hook-start";
 /// Deadline for a resource's wave. The longest deadline of the wave's resources applies.
 pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";
 /// Deadline for one hook, measured from its creation.

@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Gvk, ObjectKey};
+use crate::{Gvk, ObjectKey, annotations};
 
 /// A Kubernetes object of any kind, as JSON.
 ///
@@ -296,6 +296,28 @@ impl Object {
             all.push(Value::from(finalizer));
             self.metadata_mut().insert("finalizers".to_owned(), Value::Array(all));
         }
+    }
+
+    /// Returns true for a Job that an operation created suspended and hasn't started.
+    pub fn is_unstarted_job(&self) -> bool {
+        self.annotation(annotations::HOOK_START).is_some()
+            && self.pointer("/spec/suspend") == Some(&Value::Bool(true))
+    }
+
+    /// Makes a Job start only when its operation starts it.
+    pub fn suspend_job(&mut self) {
+        self.set_annotation(annotations::HOOK_START, "pending");
+        self.set_suspended(true);
+    }
+
+    /// Starts a Job, as [`Object::suspend_job`] prepared it.
+    pub fn start_job(&mut self) {
+        self.remove_annotation(annotations::HOOK_START);
+        self.set_suspended(false);
+    }
+
+    fn set_suspended(&mut self, suspended: bool) {
+        self.section_mut("spec").insert("suspend".to_owned(), Value::Bool(suspended));
     }
 
     /// Removes a finalizer, if present.

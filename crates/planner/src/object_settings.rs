@@ -25,8 +25,8 @@ pub(crate) struct ObjectSettings {
 }
 
 /// Annotations that only the engine writes.
-pub(crate) const RESERVED_ANNOTATIONS: [&str; 3] =
-    [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE];
+pub(crate) const RESERVED_ANNOTATIONS: [&str; 4] =
+    [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE, annotations::HOOK_START];
 
 /// Parses an object's annotations, adding remarks about them.
 pub(crate) fn object_settings(object: &Object, is_hook: bool, remarks: &mut Vec<Remark>) -> ObjectSettings {

@@ -214,6 +214,9 @@ fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
         OperationEvent::HookCleared { task, deleting: Some(uid) } => {
             format!("{}: an older object ({uid}) is being deleted", name(task))
         }
+        OperationEvent::HookSuspended { task, message, .. } => {
+            with_message(&name(task), "created suspended, to be started next", message)
+        }
         OperationEvent::DeletionCompleted { task } => format!("{}: gone", name(task)),
         OperationEvent::Applied { task, message, .. } => with_message(&name(task), "applied", message),
         OperationEvent::RunnerStarted { task, .. } => format!("{}: passed to its runner", name(task)),

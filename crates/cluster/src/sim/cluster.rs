@@ -19,8 +19,8 @@ use super::{AuditEntry, Clock, SimConfig, SimError, SimState};
 use super::{logs, watch_stream};
 use crate::{
     ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
-    Detail, FinalizerRemoval, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right,
-    Scope, WatchEvent, WatchStream,
+    Detail, FinalizerRemoval, JobStart, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight,
+    Right, Scope, WatchEvent, WatchStream,
 };
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
@@ -179,6 +179,13 @@ impl Cluster for SimCluster {
     async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError> {
         let (key, FinalizerRemoval { uid, finalizer, operation, .. }) = (request.key(), request);
         self.write(Write::RemoveFinalizer { key, uid, finalizer, operation }).await.map(drop)
+    }
+
+    async fn start_job(&self, request: JobStart) -> Result<Object, ClusterError> {
+        match self.write(Write::StartJob { request }).await? {
+            WriteResult::Applied(applied) => Ok(applied.object),
+            other => unreachable!("unexpected response to the start of a Job: {other:?}"),
+        }
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {

@@ -14,7 +14,7 @@ use super::compose::{WriteKind, store_last_applied};
 use super::faults::CallFault;
 use super::json::{gvk_of, key_of, text_field};
 use crate::{
-    ApplyRequest, ApplyResult, ClusterError, DeleteRequest, DeleteResult, Propagation, WriteMode,
+    ApplyRequest, ApplyResult, ClusterError, DeleteRequest, DeleteResult, JobStart, Propagation, WriteMode,
     field_manager,
 };
 
@@ -27,6 +27,7 @@ pub(crate) enum Write {
     RemoveFinalizer { key: ObjectKey, uid: String, finalizer: String, operation: Option<OperationId> },
     Put { object: Object, operation: Option<OperationId> },
     PutStatus { object: Object, operation: Option<OperationId> },
+    StartJob { request: JobStart },
 }
 
 /// Result of a write.
@@ -110,6 +111,7 @@ impl SimState {
             Write::PutStatus { object, operation } => {
                 self.execute_put_status(object, *operation, refusal).map(WriteResult::Applied)
             }
+            Write::StartJob { request } => self.execute_job_start(request, refusal).map(WriteResult::Applied),
             Write::Delete { request } => self.execute_delete(request, refusal).map(WriteResult::Deleted),
             Write::RemoveFinalizer { key, uid, finalizer, operation } => self
                 .execute_remove_finalizer((key, uid), finalizer, *operation, refusal)
@@ -214,6 +216,29 @@ impl SimState {
             } else {
                 Err(api_error::not_found(&key))
             }
+        })
+    }
+
+    /// Starts a suspended Job with exactly the requested UID.
+    fn execute_job_start(
+        &mut self,
+        request: &JobStart,
+        refusal: Option<CallFault>,
+    ) -> Result<ApplyResult, ClusterError> {
+        let (key, operation) = (request.key(), request.operation);
+        let attempt = WriteAttempt { verb: Verb::Patch, dry_run: false, key: key.clone(), operation };
+        self.run_audited(attempt, refusal, |state| {
+            let found = state.find(&key).filter(|stored| stored.object.uid() == request.uid);
+            let Some(mut job) = found.map(|stored| (*stored.object).clone()) else {
+                return Err(api_error::not_found(&key));
+            };
+            job.start_job();
+            let request = ApplyRequest {
+                validate: false,
+                operation,
+                ..ApplyRequest::new(job, WriteMode::Replace { recreate: false })
+            };
+            state.write_manifest(field_manager(operation), &request, WriteKind::Put)
         })
     }
 

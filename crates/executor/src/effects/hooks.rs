@@ -1,15 +1,21 @@
 //! Life cycle of a hook object: making room for it, creating, releasing, deleting and stopping it.
 
-use tidegate_cluster::{ApplyRequest, Cluster, ErrorKind, FinalizerRemoval, WriteMode};
+use serde_json::Value;
+use tidegate_cluster::{ApplyRequest, Cluster, ErrorKind, FinalizerRemoval, JobStart, WriteMode};
 use tidegate_health::HealthError;
-use tidegate_lifecycle::operation::{Answer, CallError, ClearingResult, StopResult, hook_phase};
+use tidegate_lifecycle::operation::{
+    Answer, ApplyResponse, CallError, ClearingResult, StopResult, SuspendedHook, hook_phase,
+};
 use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, SyncRequest, TaskOptions, annotations};
 
 use super::call_errors::call_error;
 use super::live_object::{adoption_result, find_object, read_object};
 use super::resources;
-use super::subject::{Subject, copy_manifest};
+use super::subject::{Subject, applied_result, copy_manifest};
 use crate::health_evaluation;
+
+/// Label with the queue that Kueue admits a Job from. Kueue suspends and starts such Jobs itself.
+const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
 /// Marks a hook as created by this operation, in this phase and attempt.
 fn mark_hook(subject: &Subject<'_>, object: &mut Object) {
@@ -46,8 +52,13 @@ fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
 /// hook's policy says. Any other would interrupt its work.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
-    // A hook being deleted doesn't count: deleting it means accepting the interruption.
-    if is_from_operation(subject, found) || found.is_deleting() || has_ended(found) {
+    // A hook being deleted doesn't count: deleting it means accepting the interruption. Neither does a Job
+    // that was never started. It may be left from a process that another one replaced.
+    if is_from_operation(subject, found)
+        || found.is_deleting()
+        || has_ended(found)
+        || found.is_unstarted_job()
+    {
         return None;
     }
     let health = health_evaluation::evaluate_health(subject.health, found, subject.now).await?.ok()?;
@@ -99,9 +110,11 @@ async fn clear_existing(
     found: &Object,
 ) -> Result<PlaceAction, CallError> {
     if is_ours(subject, found) && !found.is_deleting() {
-        return Ok(PlaceAction::Clear(ClearingResult::Adopted(Box::new(
-            adoption_result(subject, found).await,
-        ))));
+        let adopted = adoption_result(subject, found).await;
+        return Ok(PlaceAction::Clear(match suspended_hook(found, &adopted) {
+            Some(hook) => ClearingResult::Suspended(hook),
+            None => ClearingResult::Adopted(Box::new(adopted)),
+        }));
     }
     if let Some(operation) = find_running_operation(subject, found).await {
         let (uid, resource_version) = (found.uid().to_owned(), found.resource_version().to_owned());
@@ -135,6 +148,10 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
         Err(error) => return Answer::Applied(Err(error)),
     };
     mark_hook(subject, &mut object);
+    let mut created = object.clone();
+    if starts_suspended(&created) {
+        created.suspend_job();
+    }
     let is_clear = !(subject.is_repeated || should_keep_older(subject));
     let found = if is_clear { Ok(None) } else { read_object_if_allowed(cluster, subject).await };
     match found {
@@ -144,11 +161,8 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
     }
     let TaskOptions { server_side, replace, .. } = subject.task.options;
     let mode = WriteMode::Create { client_side: !(server_side || replace) };
-    let request = ApplyRequest {
-        mode,
-        take_over: Vec::new(),
-        ..resources::apply_request(subject, object.clone(), false)
-    };
+    let request =
+        ApplyRequest { mode, take_over: Vec::new(), ..resources::apply_request(subject, created, false) };
     match cluster.apply(request).await {
         Err(error) if error.kind == ErrorKind::AlreadyExists => match read_object(cluster, subject).await {
             Ok(Some(found)) => start_at(cluster, subject, object, &found).await,
@@ -160,9 +174,66 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
                 Answer::Applied(Err(CallError { message, ..failure }))
             }
         },
-        answer => {
-            Answer::Applied(resources::convert_write_result(cluster, subject, answer).await.map(Box::new))
+        Ok(written) => {
+            let object = written.object.clone();
+            match resources::convert_write_result(cluster, subject, Ok(written)).await {
+                Ok(applied) => match suspended_hook(&object, &applied) {
+                    Some(hook) => Answer::Suspended(hook),
+                    None => Answer::Applied(Ok(Box::new(applied))),
+                },
+                Err(error) => Answer::Applied(Err(error)),
+            }
         }
+        refused => {
+            Answer::Applied(resources::convert_write_result(cluster, subject, refused).await.map(Box::new))
+        }
+    }
+}
+
+/// Returns true if a hook is a Job that the operation creates suspended and then starts by its UID.
+///
+/// Only the second step runs the Job, and it happens after the UID is durable in the log. Without it, a
+/// creation that an interrupted process sent earlier could reach the server after another process has run
+/// the hook and deleted it, and would run the hook again. Jobs with a queue of Kueue, and Jobs that the
+/// manifest suspends, start in other ways.
+fn starts_suspended(object: &Object) -> bool {
+    let is_suspended = object.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
+    object.group() == "batch"
+        && object.kind() == "Job"
+        && !is_suspended
+        && object.label(QUEUE_LABEL).is_none()
+}
+
+/// Returns a hook that was created suspended and must be started. `None` if the object is already running.
+/// Servers before Kubernetes 1.22 ignore the field, and run the Job immediately.
+fn suspended_hook(object: &Object, applied: &ApplyResponse) -> Option<SuspendedHook> {
+    let ApplyResponse { uid, message, warnings, .. } = applied.clone();
+    object.is_unstarted_job().then_some(SuspendedHook { uid, message, warnings })
+}
+
+/// Starts the Job that was created suspended for a hook. Starting it again has no effect.
+pub(super) async fn start(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    uid: &str,
+) -> Result<Box<ApplyResponse>, CallError> {
+    let task = subject.task;
+    let request = JobStart {
+        gvk: task.gvk.clone(),
+        namespace: task.namespace.clone(),
+        name: task.name.clone(),
+        uid: uid.to_owned(),
+        operation: Some(subject.operation),
+    };
+    match cluster.start_job(request).await {
+        Ok(job) => Ok(Box::new(applied_result(subject, &job, String::new()).await)),
+        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::NamespaceMissing) => {
+            Err(CallError::permanent(format!(
+                "{} was deleted before it started; to run it, sync again",
+                task.key()
+            )))
+        }
+        Err(error) => Err(call_error(&error)),
     }
 }
 
@@ -177,6 +248,7 @@ async fn start_at(cluster: &dyn Cluster, subject: &Subject<'_>, object: Object, 
             resources::write_and_answer(cluster, subject, request).await
         }
         Ok(PlaceAction::Clear(ClearingResult::Adopted(applied))) => Answer::Applied(Ok(applied)),
+        Ok(PlaceAction::Clear(ClearingResult::Suspended(hook))) => Answer::Suspended(hook),
         Ok(PlaceAction::Clear(clearing)) => Answer::Cleared(Ok(clearing)),
         Err(error) => Answer::Cleared(Err(error)),
     }

@@ -116,8 +116,14 @@ pub enum TaskCommand {
     /// Make sure that the name of a hook is free: adopt an object that this operation created, delete an
     /// older object, or confirm that no object exists.
     ClearHook,
-    /// Apply the manifest. For a hook, the operation ID and the attempt are recorded on the object.
+    /// Apply the manifest. For a hook, the operation ID and the attempt are recorded on the object. A hook's
+    /// Job is created suspended, and starts with [`TaskCommand::StartHook`].
     Apply,
+    /// Start the Job that was created suspended for a hook. Fails if the object with this UID doesn't exist.
+    StartHook {
+        /// `metadata.uid` of the Job.
+        uid: String,
+    },
     /// Pass the hook to a registered runner.
     RunHook {
         /// Name of the runner, as registered with the engine.
@@ -146,7 +152,7 @@ impl TaskCommand {
             Self::Check => Answer::Checked(Err(error)),
             Self::Prune { .. } => Answer::Pruned(Err(error)),
             Self::ClearHook => Answer::Cleared(Err(error)),
-            Self::Apply => Answer::Applied(Err(error)),
+            Self::Apply | Self::StartHook { .. } => Answer::Applied(Err(error)),
             Self::ReleaseHook { .. } => Answer::Released(Err(error)),
             Self::DeleteHook { .. } => Answer::Deleted(Err(error)),
             Self::StopHook => Answer::Stopped(Err(error)),

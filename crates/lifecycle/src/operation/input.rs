@@ -199,7 +199,9 @@ pub enum Answer {
     /// for a hook when another object with the same name prevents its creation, and for a resource that is
     /// being deleted and must be recreated.
     Cleared(Result<ClearingResult, CallError>),
-    /// Result of [`Command::Apply`](super::Command).
+    /// Result of [`Command::Apply`](super::Command) for a hook: its Job was created suspended.
+    Suspended(SuspendedHook),
+    /// Result of [`Command::Apply`](super::Command), and of [`Command::StartHook`](super::Command).
     Applied(Result<Box<ApplyResponse>, CallError>),
     /// Result of [`Command::RunHook`](super::Command): the outcome of the runner.
     Ran {
@@ -246,6 +248,8 @@ pub enum ClearingResult {
     Clear,
     /// The object is the operation's own hook, created in this attempt before a crash. It is adopted.
     Adopted(Box<ApplyResponse>),
+    /// The object is the operation's own hook, created suspended in this attempt before a crash.
+    Suspended(SuspendedHook),
     /// The object is from an earlier operation or attempt, and is now being deleted.
     Deleting {
         /// `metadata.uid` of the older object.
@@ -260,6 +264,17 @@ pub enum ClearingResult {
         /// `metadata.resourceVersion` of the hook when it was read. The operation ignores older observations.
         resource_version: String,
     },
+}
+
+/// A hook's Job that was created suspended and hasn't been started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SuspendedHook {
+    /// `metadata.uid` of the Job.
+    pub uid: String,
+    /// Action in kubectl's format, such as `job.batch/migrate created`.
+    pub message: String,
+    /// Warnings that the cluster returned for the creation.
+    pub warnings: Vec<String>,
 }
 
 /// The cluster's response to a dry run.

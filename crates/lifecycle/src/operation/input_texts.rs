@@ -62,6 +62,10 @@ fn visit_answer(answer: &mut Answer, visit: &mut dyn FnMut(&mut String)) {
         Answer::Applied(Ok(applied)) | Answer::Cleared(Ok(ClearingResult::Adopted(applied))) => {
             visit_apply_response(applied, visit)
         }
+        Answer::Suspended(hook) | Answer::Cleared(Ok(ClearingResult::Suspended(hook))) => {
+            visit(&mut hook.message);
+            hook.warnings.iter_mut().for_each(visit);
+        }
         Answer::Stopped(Ok(StopResult { message, .. })) => visit(message),
         Answer::LogsRead { reason, logs } => {
             visit(reason);

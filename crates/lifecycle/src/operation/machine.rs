@@ -7,7 +7,7 @@ use super::decide::Rejection;
 use super::input::Input;
 use super::judgment::is_older_version;
 use super::recorded_event::OperationEvent as Event;
-use super::state::State;
+use super::state::{Progress, State};
 use super::{affected_subjects, outstanding};
 use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency, implement_machine_core};
@@ -75,9 +75,15 @@ impl Machine for SyncOperation {
     }
 
     fn urgency(state: &State, event: &Event) -> Urgency {
+        let is_start = matches!(event, Event::Applied { .. });
         let is_hook = |id| {
-            let task = state.operation().and_then(|operation| operation.plan.task(id));
-            task.is_some_and(tidegate_model::Task::is_hook)
+            let task = state.operation().and_then(|operation| operation.task(id));
+            task.is_some_and(|(task, state)| {
+                // The Job's UID is already durable. If this event is lost, starting the same Job again has no
+                // effect.
+                let is_started = is_start && matches!(state.progress, Progress::Suspended { .. });
+                task.is_hook() && !is_started
+            })
         };
         if event.is_urgent(is_hook) {
             Urgency::Now

@@ -346,7 +346,7 @@ fn task_wait<'a>(task: &'a Task, state: &TaskState) -> Wait<'a> {
         return Wait::Call(task);
     }
     match &state.progress {
-        Progress::Waiting | Progress::Ready => Wait::Manifests,
+        Progress::Waiting | Progress::Ready | Progress::Suspended { .. } => Wait::Manifests,
         Progress::Deleting { .. } => Wait::Gone(task),
         Progress::Running if state.health.is_none() => Wait::Observation(task),
         Progress::Running if task.is_hook() => Wait::Hook(task),

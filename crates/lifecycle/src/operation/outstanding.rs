@@ -260,6 +260,9 @@ impl CommandCollector {
                 (Progress::Waiting | Progress::Ready, None) => {
                     self.collect_task(operation, id, state, TaskCommand::Apply)
                 }
+                (Progress::Suspended { uid }, None) => {
+                    self.collect_task(operation, id, state, TaskCommand::StartHook { uid: uid.clone() });
+                }
                 (Progress::Deleting { .. }, None) => self.commands.push(Command::Observe { task: id }),
                 (_, None) if !task.is_hook() && needs_establishment(task, state) => {
                     self.commands.push(Command::Observe { task: id });

@@ -7,7 +7,7 @@ use super::state::State;
 
 impl LogRecord for OperationEvent {
     type Earlier = Self;
-    const HIGHEST_KIND: u16 = 41;
+    const HIGHEST_KIND: u16 = 42;
 
     fn kind(&self) -> u16 {
         match self {
@@ -52,6 +52,7 @@ impl LogRecord for OperationEvent {
             Self::HealthRulesSet { .. } => 39,
             Self::Overridden { .. } => 40,
             Self::StoredPlanUsed { .. } => 41,
+            Self::HookSuspended { .. } => 42,
         }
     }
 }

@@ -371,6 +371,16 @@ pub enum OperationEvent {
         /// Start of the operation.
         at: Timestamp,
     },
+    /// A hook's Job was created suspended. The operation starts exactly this Job, and only once this event is
+    /// durable, so a Job that an earlier process creates too late never runs.
+    HookSuspended {
+        /// The hook.
+        task: TaskId,
+        /// `metadata.uid` of the Job.
+        uid: String,
+        /// Action in kubectl's format, such as `job.batch/migrate created`.
+        message: String,
+    },
 }
 
 /// Operation, wave or hook that a deadline applies to.
@@ -425,6 +435,7 @@ impl OperationEvent {
             | Self::RecreationStarted { .. }
             | Self::HookCleared { .. }
             | Self::HookNameInUse { .. }
+            | Self::HookSuspended { .. }
             | Self::DeletionCompleted { .. }
             | Self::HookFinalizerRemoved { .. }
             | Self::HookDeleted { .. }
@@ -442,6 +453,7 @@ impl OperationEvent {
             | Self::RecreationStarted { task, .. }
             | Self::HookCleared { task, .. }
             | Self::HookNameInUse { task, .. }
+            | Self::HookSuspended { task, .. }
             | Self::DeletionCompleted { task }
             | Self::Applied { task, .. }
             | Self::RunnerStarted { task, .. }
@@ -473,6 +485,7 @@ impl OperationEvent {
                 | Self::RecreationStarted { .. }
                 | Self::HookCleared { .. }
                 | Self::HookNameInUse { .. }
+                | Self::HookSuspended { .. }
                 | Self::DeletionCompleted { .. }
                 | Self::Applied { .. }
                 | Self::TaskFailed { .. }

@@ -151,6 +151,9 @@ fn golden_world(plan: &Plan, request: &SyncRequest, misfortune: &str) -> World {
     let mut world = World::new(plan.clone(), request.clone());
     world.configure("Deployment/old", |fate| fate.deletion_delay = 1500);
     world.configure("Job/migrate", |fate| fate.deletion_delay = 700);
+    for hook in ["Job/migrate", "Job/alert"] {
+        world.configure(hook, |fate| fate.starts_suspended = true);
+    }
     if !misfortune.is_empty() {
         world.configure(misfortune, |fate| fate.degrade("bad"));
     }

@@ -111,6 +111,7 @@ fn randomize_behavior(fate: &mut Behavior, number: u64) {
     while rivals.chance(20) {
         fate.rivals.push_back(rivals.below(5000) as i64);
     }
+    fate.starts_suspended = Rng(number.rotate_left(17)).chance(50);
     if fate.health.is_empty() {
         return;
     }
@@ -254,6 +255,7 @@ fn check_end(world: &World, stubborn: &[TaskId]) {
 /// Checks the invariants of all writes and events.
 fn check_history(world: &World) {
     let mut created: BTreeMap<(TaskId, u32), u32> = BTreeMap::new();
+    let mut started: BTreeMap<(TaskId, u32), u32> = BTreeMap::new();
     let mut deleted: BTreeMap<&String, u32> = BTreeMap::new();
     for write in &world.cluster.writes {
         match &write.change {
@@ -261,6 +263,7 @@ fn check_history(world: &World) {
                 *created.entry((write.task, write.attempt)).or_default() += 1;
             }
             Change::Deleted(uid) => *deleted.entry(uid).or_default() += 1,
+            Change::Started => *started.entry((write.task, write.attempt)).or_default() += 1,
             Change::Created | Change::Updated => {}
         }
     }
@@ -281,6 +284,7 @@ fn check_history(world: &World) {
     let vanished = |id: &TaskId| world.cluster.behaviors[id].deleted_after.is_some();
     let is_fine = |(key, n): (&(TaskId, u32), &u32)| *n <= allowed(key) || vanished(&key.0);
     assert!(created.iter().all(is_fine), "a hook ran twice: {created:?}");
+    assert!(started.iter().all(is_fine), "a suspended hook started twice: {started:?}");
     assert!(deleted.values().all(|n| *n == 1), "an object was deleted twice: {deleted:?}");
     let mut applied = BTreeMap::new();
     let mut attempt = 1;

@@ -126,6 +126,64 @@ fn d_an_older_copy_of_a_hook_goes_first() {
 }
 
 #[test]
+fn a_suspended_job_starts_after_its_creation_is_recorded() {
+    let mut world = World::new(
+        plan([
+            hook_task(Phase::PreSync, 0, "Job/backup").with_delete_policies(&[DeletePolicy::HookSucceeded]),
+            resource(0, "Deployment/api"),
+        ]),
+        request(),
+    );
+    world.configure("Job/backup", |fate| fate.starts_suspended = true);
+    assert_trace(
+        world,
+        "
+            plan
+            check Job/backup
+            check Deployment/api
+            clear Job/backup
+            apply Job/backup
+            start Job/backup
+            # waiting for completion of hook batch/Job/backup
+            release Job/backup
+            apply Deployment/api
+            delete Job/backup
+            # successfully synced (all tasks run)
+            = 1 Job/backup Synced Succeeded: starting
+            = 2 Deployment/api Synced Succeeded: api applied
+            ",
+    );
+}
+
+/// A Job that can't be started never runs, but it exists, so it is released and deleted by its policy.
+#[test]
+fn a_suspended_job_that_cannot_be_started_is_cleaned_up() {
+    let policies = [DeletePolicy::HookFailed];
+    let mut world = World::new(
+        plan([hook_task(Phase::PreSync, 0, "Job/backup").with_delete_policies(&policies)]),
+        request(),
+    );
+    world.configure("Job/backup", |fate| {
+        fate.starts_suspended = true;
+        fate.write = [Reply::Success, Reply::Success, Reply::Rejected("forbidden".into())].into();
+    });
+    assert_trace(
+        world,
+        "
+            plan
+            check Job/backup
+            clear Job/backup
+            apply Job/backup
+            start Job/backup
+            release Job/backup
+            delete Job/backup
+            # one or more objects failed to apply, reason: hook Job shop/backup: forbidden
+            = 1 Job/backup SyncFailed Failed: forbidden
+            ",
+    );
+}
+
+#[test]
 fn e_one_of_two_applies_fails() {
     let mut world = World::new(plan([resource(0, "Deployment/a"), resource(0, "Deployment/b")]), request());
     world.configure("Deployment/b", |fate| fate.write.push_back(Reply::Rejected("b is wrong".into())));

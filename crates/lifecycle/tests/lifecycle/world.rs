@@ -453,6 +453,7 @@ pub fn verb_of(command: &TaskCommand) -> &'static str {
         TaskCommand::Prune { .. } => "prune",
         TaskCommand::ClearHook => "clear",
         TaskCommand::Apply => "apply",
+        TaskCommand::StartHook { .. } => "start",
         TaskCommand::RunHook { .. } => "run",
         TaskCommand::ReleaseHook { .. } => "release",
         TaskCommand::DeleteHook { .. } => "delete",

@@ -21,8 +21,8 @@ pub(super) fn is_secret(object: &Object) -> bool {
 /// Returns true if an annotation isn't part of the target: the engine's tracking marks, and the last-applied
 /// manifest of client-side apply.
 pub(super) fn is_bookkeeping_annotation(annotation: &str) -> bool {
-    use annotations::{HOOK_ATTEMPT, HOOK_PHASE, LAST_APPLIED, OPERATION_ID};
-    matches!(annotation, OPERATION_ID | HOOK_ATTEMPT | HOOK_PHASE | LAST_APPLIED)
+    use annotations::{HOOK_ATTEMPT, HOOK_PHASE, HOOK_START, LAST_APPLIED, OPERATION_ID};
+    matches!(annotation, OPERATION_ID | HOOK_ATTEMPT | HOOK_PHASE | HOOK_START | LAST_APPLIED)
 }
 
 /// Returns the target as the server would return it.

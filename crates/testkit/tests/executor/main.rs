@@ -23,6 +23,7 @@ mod health_scripts;
 mod hook_inputs;
 mod hook_output;
 mod inventory;
+mod late_requests;
 mod log_failures;
 mod machines;
 mod namespaces;

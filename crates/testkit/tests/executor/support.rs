@@ -152,6 +152,7 @@ fn verb_of(call: &Call) -> &'static str {
         Verb::PutStatus => "status",
         Verb::Delete => "delete",
         Verb::RemoveFinalizer => "release",
+        Verb::StartJob => "start",
         Verb::Watch => "watch",
         Verb::Pods => "pods",
         Verb::Events => "events",

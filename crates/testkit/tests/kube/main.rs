@@ -39,6 +39,7 @@ fn tests() -> Vec<Test> {
         cluster::writes::conflicts_name_the_field_and_its_owner,
         cluster::writes::a_new_kind_is_usable_once_its_definition_is_written,
         cluster::writes::deletions_target_one_object_and_report_whether_it_is_gone,
+        cluster::writes::a_suspended_job_starts_only_under_its_uid,
         cluster::writes::refusals_contain_their_reason,
         harness::pods_behave_as_annotated,
         harness::storage_and_addresses_are_provided,

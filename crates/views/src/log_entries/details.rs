@@ -23,6 +23,7 @@ pub fn event_kind(event: &OperationEvent) -> &'static str {
         OperationEvent::RecreationStarted { .. } => "recreation-started",
         OperationEvent::HookCleared { .. } => "hook-cleared",
         OperationEvent::HookNameInUse { .. } => "hook-name-in-use",
+        OperationEvent::HookSuspended { .. } => "hook-suspended",
         OperationEvent::DeletionCompleted { .. } => "deletion-completed",
         OperationEvent::Applied { .. } => "applied",
         OperationEvent::RunnerStarted { .. } => "runner-started",
@@ -65,6 +66,7 @@ pub fn event_task(event: &OperationEvent) -> Option<TaskId> {
         | OperationEvent::RecreationStarted { task, .. }
         | OperationEvent::HookCleared { task, .. }
         | OperationEvent::HookNameInUse { task, .. }
+        | OperationEvent::HookSuspended { task, .. }
         | OperationEvent::DeletionCompleted { task }
         | OperationEvent::Applied { task, .. }
         | OperationEvent::RunnerStarted { task, .. }
@@ -182,6 +184,7 @@ fn task_event_details(event: &OperationEvent) -> Value {
         }
         OperationEvent::RecreationStarted { uid, .. } => json!({"deletingUid": uid}),
         OperationEvent::HookCleared { deleting, .. } => json!({"deletingUid": deleting}),
+        OperationEvent::HookSuspended { uid, message, .. } => json!({"uid": uid, "message": message}),
         OperationEvent::HookNameInUse { by, .. } => {
             json!({"operation": by.as_ref().map(|by| &by.operation), "uid": by.as_ref().map(|by| &by.uid)})
         }
@@ -333,6 +336,7 @@ mod tests {
             OperationEvent::Overridden { task, what: Override::Skip, by: message(), reason: message(), at },
             OperationEvent::HookCleared { task, deleting: Some("u0".to_owned()) },
             OperationEvent::HookNameInUse { task, by: None },
+            OperationEvent::HookSuspended { task, uid: "u0".to_owned(), message: message() },
             OperationEvent::DeletionCompleted { task },
             OperationEvent::Applied { task, applied, message: message(), done: true },
             OperationEvent::RunnerStarted { task, at },

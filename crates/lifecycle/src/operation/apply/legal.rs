@@ -31,7 +31,9 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
             step == Some(WaveStep::Pruning)
         }
         // Until the hook is created, another client can take its name.
-        OperationEvent::HookCleared { .. } | OperationEvent::HookNameInUse { .. } => {
+        OperationEvent::HookCleared { .. }
+        | OperationEvent::HookNameInUse { .. }
+        | OperationEvent::HookSuspended { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying))
         }
         OperationEvent::DeletionCompleted { .. }

@@ -52,6 +52,7 @@ fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRec
     let stops = match state.progress {
         Progress::Stopping { .. } => true,
         Progress::Running => has_object && overridden.what == Override::Skip,
+        Progress::Suspended { .. } => true,
         Progress::Waiting | Progress::Deleting { .. } | Progress::Ready => has_object && is_begun,
         Progress::Done => false,
     };

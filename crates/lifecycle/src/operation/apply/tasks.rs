@@ -74,6 +74,14 @@ pub(super) fn apply_task_event(operation: &mut Operation, event: &OperationEvent
             state.occupant = by.clone().map(Box::new);
             Some(())
         }
+        OperationEvent::HookSuspended { task, uid, message } => {
+            operation.plan.task(*task).filter(|task| task.is_hook() && !has_runner(task))?;
+            let state = expect_progress(operation, *task, is_clearable)?;
+            state.calls = None;
+            state.progress = Progress::Suspended { uid: uid.clone() };
+            set_message(state, message);
+            Some(())
+        }
         OperationEvent::DeletionCompleted { task } => apply_object_gone(operation, *task),
         OperationEvent::Applied { task, applied, message, done } => {
             self::apply_applied(operation, *task, applied, message, *done)
@@ -313,6 +321,11 @@ fn apply_rejection(
         return overrides::finish_stopped_hook(operation, id, None);
     }
     record_result(operation, id, |state| {
+        if let Progress::Suspended { uid } = &state.progress {
+            // The Job couldn't be started, but it exists and has the finalizer.
+            state.leftover = Some(uid.clone());
+            state.held = true;
+        }
         state.progress = Progress::Done;
         state.status = Some(ResultCode::SyncFailed);
         state.phase = Some(phase);
@@ -433,7 +446,7 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     let has_runner = operation.plan.task(id)?.hook.as_ref()?.runner.is_some();
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
     let at_work = match operation.tasks.get(id.index())?.progress {
-        Progress::Running => true,
+        Progress::Running | Progress::Suspended { .. } => true,
         // The hook may exist even though its name must be checked again: an earlier check may have passed,
         // and a call may have created it before a crash.
         Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => applying && !has_runner,

@@ -6,7 +6,7 @@ use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 use super::call_retry::{CallRetry, can_retry_during_outage, schedule_call_retry};
 use super::observation;
 use crate::operation::input::{
-    Answer, ApplyResponse, CallError, ClearingResult, DryRunResponse, PruneResult, StopResult,
+    Answer, ApplyResponse, CallError, ClearingResult, DryRunResponse, PruneResult, StopResult, SuspendedHook,
 };
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::rules::{has_runner, needs_check};
@@ -35,6 +35,7 @@ pub(super) fn decide(
         Answer::Checked(result) => subject.handle_check(result),
         Answer::Pruned(result) => subject.handle_prune(result),
         Answer::Cleared(result) => subject.handle_clearing(result),
+        Answer::Suspended(hook) => subject.handle_suspended(hook),
         Answer::Applied(result) => subject.handle_apply(result),
         Answer::Ran { success, message } => subject.handle_run(*success, message),
         Answer::Released(result) => subject.handle_release(result),
@@ -152,16 +153,32 @@ impl TaskContext<'_> {
                 vec![OperationEvent::HookNameInUse { task: self.id, by: Some(by) }]
             }
             Ok(ClearingResult::Adopted(applied)) => self.applied_events(applied),
+            Ok(ClearingResult::Suspended(hook)) => self.suspended_events(hook),
             Err(error) => self.retry_or_fail(error, |message| {
                 self.task_failed_event(OperationPhase::Error, format!("failed to delete resource: {message}"))
             }),
         })
     }
 
+    fn handle_suspended(&self, hook: &SuspendedHook) -> Option<Vec<OperationEvent>> {
+        let awaited = matches!(self.state.progress, Progress::Waiting | Progress::Ready)
+            && self.step() == Some(WaveStep::Applying);
+        (awaited && self.task.is_hook() && !has_runner(self.task)).then(|| self.suspended_events(hook))
+    }
+
+    fn suspended_events(&self, hook: &SuspendedHook) -> Vec<OperationEvent> {
+        let SuspendedHook { uid, message, warnings } = hook;
+        let suspended =
+            OperationEvent::HookSuspended { task: self.id, uid: uid.clone(), message: message.clone() };
+        std::iter::once(suspended).chain(self.warning_event(warnings)).collect()
+    }
+
     fn handle_apply(&self, result: &Result<Box<ApplyResponse>, CallError>) -> Option<Vec<OperationEvent>> {
         let stopping = matches!(self.state.progress, Progress::Stopping { .. });
         let at_work = match self.state.progress {
-            Progress::Waiting | Progress::Ready => self.step() == Some(WaveStep::Applying),
+            Progress::Waiting | Progress::Ready | Progress::Suspended { .. } => {
+                self.step() == Some(WaveStep::Applying)
+            }
             // The hook was being created when a deadline passed, the operation was terminated, or a user
             // skipped the hook.
             Progress::Stopping { .. } => self.state.applied.is_none(),
@@ -194,14 +211,18 @@ impl TaskContext<'_> {
             &applied.observed,
             self.now,
         );
+        let is_start = matches!(self.state.progress, Progress::Suspended { .. });
         let done = !self.task.is_hook() && judged.has_no_health;
         let mut events = vec![OperationEvent::Applied {
             task: self.id,
             applied: reference,
-            message: applied.message.clone(),
+            // Starting a suspended Job has no message of its own.
+            message: if is_start { self.state.message.clone() } else { applied.message.clone() },
             done,
         }];
-        events.extend(self.warning_event(&applied.warnings));
+        if !is_start {
+            events.extend(self.warning_event(&applied.warnings));
+        }
         if !done && !matches!(self.state.progress, Progress::Stopping { .. }) {
             events.extend(judged.events);
         }

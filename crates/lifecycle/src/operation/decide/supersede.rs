@@ -89,7 +89,9 @@ fn can_be_running(task: &Task, state: &TaskState, step: WaveStep) -> bool {
     task.is_hook()
         && match state.progress {
             Progress::Running | Progress::Stopping { .. } => true,
-            Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => step == WaveStep::Applying,
+            Progress::Waiting | Progress::Ready | Progress::Suspended { .. } | Progress::Deleting { .. } => {
+                step == WaveStep::Applying
+            }
             Progress::Done => state.needs_release(),
         }
 }

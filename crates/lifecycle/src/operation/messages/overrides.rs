@@ -17,7 +17,7 @@ pub(crate) fn describe_task(task: &Task) -> String {
 pub(crate) fn override_message(overridden: &OverrideRecord, task: &Task, state: &TaskState) -> String {
     let text = overridden.describe();
     let stood = match &state.progress {
-        Progress::Waiting | Progress::Ready => {
+        Progress::Waiting | Progress::Ready | Progress::Suspended { .. } => {
             match state.calls.as_deref().filter(|calls| calls.failed > 0) {
                 Some(calls) => with_cause("not done", &calls.message),
                 None => "not done".to_owned(),
@@ -37,7 +37,7 @@ pub(crate) fn describe_task_state(operation: &Operation, id: TaskId, state: &Tas
     let text = || state.status.map_or_else(|| "done".to_owned(), |status| status.to_string());
     match &state.progress {
         Progress::Waiting if operation.step_of_task(id).is_none() => "waits for its wave".to_owned(),
-        Progress::Waiting | Progress::Ready => "is about to start".to_owned(),
+        Progress::Waiting | Progress::Ready | Progress::Suspended { .. } => "is about to start".to_owned(),
         Progress::Deleting { .. } => "is being deleted".to_owned(),
         Progress::Running => "is running".to_owned(),
         Progress::Stopping { reason } => format!("is being stopped: {reason}"),

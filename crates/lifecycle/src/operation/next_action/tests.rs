@@ -137,6 +137,7 @@ fn the_progress_of_an_object_decides_its_wait() {
     for (progress, expected) in [
         (Progress::Waiting, Wait::Manifests),
         (Progress::Ready, Wait::Manifests),
+        (Progress::Suspended { uid: uid() }, Wait::Manifests),
         (Progress::Deleting { uid: uid() }, Wait::Gone(&api)),
         (Progress::Running, Wait::Observation(&api)),
         (Progress::Stopping { reason: uid() }, Wait::Stop),

@@ -39,9 +39,12 @@ pub(crate) fn is_blocking(task: &Task, state: &TaskState) -> bool {
 }
 
 /// Returns true if a task's manifest must still be written, even if it first waits for an older object of the
-/// same name to go away.
+/// same name to go away, or if a hook's suspended Job must still be started.
 pub(crate) fn is_unapplied(state: &TaskState) -> bool {
-    matches!(state.progress, Progress::Waiting | Progress::Deleting { .. } | Progress::Ready)
+    matches!(
+        state.progress,
+        Progress::Waiting | Progress::Deleting { .. } | Progress::Ready | Progress::Suspended { .. }
+    )
 }
 
 /// Returns true if the task is a custom resource definition that isn't known to be established yet. Only the

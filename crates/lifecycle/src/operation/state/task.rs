@@ -53,6 +53,11 @@ pub enum Progress {
     },
     /// The task has finished, successfully or not. A hook may still have its finalizer and its object.
     Done,
+    /// The hook's Job was created suspended, and must be started.
+    Suspended {
+        /// `metadata.uid` of the Job.
+        uid: String,
+    },
 }
 
 /// State of a task in the plan, and the content of its result.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_lifecycle::operation::{
     Answer, ApplyResponse, CallError, ClaimEvent, ClearingResult, DryRunResponse, Input,
     NamespaceObservation, ObjectIdentity, OperationEvent, PruneResult, Rejection, Scope, State, StopResult,
-    Verdict, apply, decide,
+    SuspendedHook, Verdict, apply, decide,
 };
 use tidegate_model::{
     ClaimHolder, Evidence, Health, HealthStatus, Observation, ObservedState, OperationPhase, Override, Plan,
@@ -33,6 +33,7 @@ fn input_name(input: &Input) -> String {
             Answer::Checked(result) => of("Checked", result.is_ok()),
             Answer::Pruned(result) => of("Pruned", result.is_ok()),
             Answer::Cleared(result) => of("Cleared", result.is_ok()),
+            Answer::Suspended(_) => "Suspended".into(),
             Answer::Applied(result) => of("Applied", result.is_ok()),
             Answer::Ran { success, .. } => of("Ran", *success),
             Answer::Released(result) => of("Released", result.is_ok()),
@@ -125,6 +126,7 @@ fn inputs_for_state(place: &str) -> Vec<Input> {
         about(PRUNE, Answer::Pruned(Err(error()))),
         about(HOOK, Answer::Cleared(Ok(ClearingResult::Clear))),
         about(HOOK, Answer::Cleared(Err(error()))),
+        about(HOOK, Answer::Suspended(SuspendedHook::default())),
         about(RESOURCE, Answer::Applied(Ok(Box::new(applied())))),
         about(RESOURCE, Answer::Applied(Err(error()))),
         about(RUNNER, Answer::Ran { success: true, message: String::new() }),
@@ -230,8 +232,8 @@ const TABLE: [(&str, &str, &str); 20] = [
     (
         "Applying",
         RUNNING,
-        "Namespace=NamespaceLost Applied=Applied Applied:err=TaskFailed Cleared=HookCleared \
-         Cleared:err=TaskFailed",
+        "Namespace=NamespaceLost Suspended=HookSuspended Applied=Applied Applied:err=TaskFailed \
+         Cleared=HookCleared Cleared:err=TaskFailed",
     ),
     ("AwaitingHealth", RUNNING, RUNNING_TASKS),
     ("Settling", RUNNING, RUNNING_TASKS),

@@ -71,6 +71,8 @@ pub struct Behavior {
     pub deleted_after: Option<i64>,
     /// True if the health rule for the kind fails, so that the health is Unknown.
     pub has_broken_health_rule: bool,
+    /// True if the hook's Job is created suspended and must be started.
+    pub starts_suspended: bool,
     /// True if the hook runner succeeds.
     pub runner_succeeds: bool,
     /// Log of the object's containers, or `None` if logs aren't available.
@@ -103,6 +105,7 @@ impl Behavior {
             deleted_after: None,
             has_broken_health_rule: false,
             warnings: Vec::new(),
+            starts_suspended: false,
             runner_succeeds: true,
             log: None,
         }

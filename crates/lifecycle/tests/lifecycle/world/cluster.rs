@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tidegate_lifecycle::operation::{
-    Answer, ApplyResponse, ClearingResult, DryRunResponse, HookLog, PruneResult, StopResult, TaskCommand,
+    Answer, ApplyResponse, CallError, ClearingResult, DryRunResponse, HookLog, PruneResult, StopResult,
+    SuspendedHook, TaskCommand,
 };
 use tidegate_model::{DeletePolicy, Evidence, HealthStatus, ObservedState, OperationPhase, Task, TaskId};
 
@@ -20,6 +21,8 @@ pub struct Object {
     /// Attempt of this operation that created the object.
     pub created_in_attempt: Option<u32>,
     pub has_finalizer: bool,
+    /// True for a hook's Job that hasn't been started.
+    pub is_suspended: bool,
     /// Removal time of the object.
     pub removed_at: Option<i64>,
     /// End time of another operation's hook.
@@ -44,6 +47,7 @@ pub struct Write {
 pub enum Change {
     Created,
     Updated,
+    Started,
     Deleted(String),
 }
 
@@ -70,6 +74,7 @@ impl Cluster {
                     written_at: i64::MIN / 2,
                     created_in_attempt: None,
                     has_finalizer: false,
+                    is_suspended: false,
                     removed_at: None,
                     rival_until: None,
                 };
@@ -157,8 +162,18 @@ impl Cluster {
                 }
                 Reply::Success => match self.check_taken_place(id, task, attempt, now) {
                     Some(clearing) => Answer::Cleared(Ok(clearing)),
-                    None => Answer::Applied(Ok(Box::new(self.apply_object(id, task, attempt, now)))),
+                    None => {
+                        let applied = self.apply_object(id, task, attempt, now);
+                        match self.suspended_hook(id, &applied) {
+                            Some(hook) => Answer::Suspended(hook),
+                            None => Answer::Applied(Ok(Box::new(applied))),
+                        }
+                    }
                 },
+                reply => Answer::Applied(reply.into_result(()).map(|()| unreachable!())),
+            },
+            TaskCommand::StartHook { uid } => match self.next_reply(id, |fate| &mut fate.write) {
+                Reply::Success => Answer::Applied(self.start_hook(id, task, attempt, uid, now)),
                 reply => Answer::Applied(reply.into_result(()).map(|()| unreachable!())),
             },
             TaskCommand::RunHook { .. } => {
@@ -223,6 +238,7 @@ impl Cluster {
                 written_at: now,
                 created_in_attempt: None,
                 has_finalizer: false,
+                is_suspended: false,
                 removed_at: None,
                 rival_until: Some(now + runs),
             };
@@ -263,6 +279,7 @@ impl Cluster {
                     written_at: now,
                     created_in_attempt: Some(attempt),
                     has_finalizer: task.is_hook(),
+                    is_suspended: task.is_hook() && self.behaviors[&id].starts_suspended,
                     removed_at: None,
                     rival_until: None,
                 };
@@ -281,6 +298,34 @@ impl Cluster {
             observed,
             warnings: self.behaviors[&id].warnings.clone(),
         }
+    }
+
+    /// Returns a written hook if its Job is suspended.
+    fn suspended_hook(&self, id: TaskId, applied: &ApplyResponse) -> Option<SuspendedHook> {
+        let ApplyResponse { uid, message, warnings, .. } = applied.clone();
+        self.objects[&id].is_suspended.then_some(SuspendedHook { uid, message, warnings })
+    }
+
+    /// Starts a suspended Job. Starting it again has no effect.
+    fn start_hook(
+        &mut self,
+        id: TaskId,
+        task: &Task,
+        attempt: u32,
+        uid: &str,
+        now: i64,
+    ) -> Result<Box<ApplyResponse>, CallError> {
+        let version = self.last_version + 1;
+        let Some(object) = self.objects.get_mut(&id).filter(|object| object.uid == uid) else {
+            return Err(CallError::permanent(format!("{} no longer exists", task.name)));
+        };
+        if std::mem::take(&mut object.is_suspended) {
+            (object.version, object.written_at, self.last_version) = (version, now, version);
+            object.generation += 1;
+            self.writes.push(Write { task: id, change: Change::Started, attempt });
+        }
+        let applied = self.apply_object(id, task, attempt, now);
+        Ok(Box::new(ApplyResponse { message: String::new(), warnings: Vec::new(), ..applied }))
     }
 
     /// Deletes an object. Returns true if the object no longer exists.
@@ -306,7 +351,11 @@ impl Cluster {
             return ClearingResult::Occupied { operation, uid, resource_version };
         }
         if mark == Some(attempt) && !deleting {
-            return ClearingResult::Adopted(Box::new(self.apply_object(id, task, attempt, now)));
+            let applied = self.apply_object(id, task, attempt, now);
+            return match self.suspended_hook(id, &applied) {
+                Some(hook) => ClearingResult::Suspended(hook),
+                None => ClearingResult::Adopted(Box::new(applied)),
+            };
         }
         let policy =
             task.hook.as_ref().is_some_and(|hook| hook.has_delete_policy(DeletePolicy::BeforeHookCreation));
@@ -324,7 +373,10 @@ impl Cluster {
             return absent;
         };
         let uid = object.uid.clone();
-        let health = self.behaviors[&id].health_at(now - object.written_at);
+        let health = match object.is_suspended {
+            true => Some(health_of(HealthStatus::Suspended, "Job is suspended")),
+            false => self.behaviors[&id].health_at(now - object.written_at),
+        };
         let (phase, message) = match health {
             None => (OperationPhase::Succeeded, String::new()),
             Some(health) => match health.status {
@@ -359,6 +411,7 @@ fn observed_state(object: &Object, fate: &Behavior, now: i64) -> ObservedState {
             let status = if until > now { HealthStatus::Progressing } else { HealthStatus::Healthy };
             Some(health_of(status, ""))
         }
+        _ if object.is_suspended => Some(health_of(HealthStatus::Suspended, "Job is suspended")),
         _ => fate.health_at(age),
     };
     ObservedState::Present {

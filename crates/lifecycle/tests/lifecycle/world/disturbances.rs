@@ -116,7 +116,14 @@ impl World {
         let is_hook = |id| {
             state.operation().and_then(|operation| operation.plan.task(id)).is_some_and(|task| task.is_hook())
         };
-        if batch.events.iter().any(|event| event.is_urgent(is_hook)) {
+        let is_started = |event: &OperationEvent| match event {
+            OperationEvent::Applied { task, .. } => {
+                let is_suspension = |earlier: &OperationEvent| matches!(earlier, OperationEvent::HookSuspended { task: hook, .. } if hook == task);
+                self.durable.iter().chain(&batch.events).any(is_suspension)
+            }
+            _ => false,
+        };
+        if batch.events.iter().any(|event| event.is_urgent(is_hook) && !is_started(event)) {
             let outbox = self.runner.effects();
             assert!(
                 outbox.commands.is_empty()
@@ -181,7 +188,7 @@ impl World {
                     TaskCommand::Check => *step == WaveStep::DryRun,
                     TaskCommand::Prune { .. } => *step == WaveStep::Pruning,
                     TaskCommand::ClearHook => matches!(step, WaveStep::Clearing | WaveStep::Applying),
-                    TaskCommand::Apply => {
+                    TaskCommand::Apply | TaskCommand::StartHook { .. } => {
                         *step == WaveStep::Applying && earlier_groups_applied(operation, *index, *task)
                     }
                     TaskCommand::RunHook { .. }

@@ -6,9 +6,9 @@ use crate::annotations::{
     CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, COMPARE_OPTIONS, DELETION_APPROVED, DELETION_REQUESTED_BY, GATE,
     HEALTH_CONVENTION, HEALTH_CURRENT, HEALTH_FAILED, HEALTH_GRACE, HEALTH_IN_PROGRESS, HEALTH_JUDGE,
     HELM_HOOK, HELM_HOOK_DELETE_POLICY, HELM_HOOK_WEIGHT, HELM_RESOURCE_POLICY, HOOK, HOOK_ATTEMPT,
-    HOOK_DELETE_POLICY, HOOK_FINALIZER, HOOK_ON, HOOK_PHASE, HOOK_RUNNER, IGNORE_HEALTHCHECK, INPUTS,
-    INSTALLATION_ID, MIGRATION_MANAGER, OPERATION_ID, RETRY, RUN_WHEN, SYNC_OPTIONS, SYNC_WAVE, TIMEOUT,
-    TRACKING_ID, WAVE_TIMEOUT,
+    HOOK_DELETE_POLICY, HOOK_FINALIZER, HOOK_ON, HOOK_PHASE, HOOK_RUNNER, HOOK_START, IGNORE_HEALTHCHECK,
+    INPUTS, INSTALLATION_ID, MIGRATION_MANAGER, OPERATION_ID, RETRY, RUN_WHEN, SYNC_OPTIONS, SYNC_WAVE,
+    TIMEOUT, TRACKING_ID, WAVE_TIMEOUT,
 };
 use crate::argo::support::Support;
 
@@ -34,7 +34,7 @@ const fn ignored(key: &'static str, meaning: &'static str) -> Annotation {
 }
 
 /// All known annotations, including ignored ones.
-pub const KNOWN_KEYS: [Annotation; 67] = {
+pub const KNOWN_KEYS: [Annotation; 68] = {
     use AnnotationSubject::{Application, ApplicationSet, Internal, Object};
     [
         // Argo CD, `docs/user-guide/annotations-and-labels.md` and `common/common.go`.
@@ -248,6 +248,11 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
             "Attempt of the operation for which a hook was created, numbered from 1.",
         ),
         supported(HOOK_PHASE, Internal, "Phase for which a hook was created."),
+        supported(
+            HOOK_START,
+            Internal,
+            "On a hook's Job that was created suspended and has not started yet.",
+        ),
         supported(CLAIM_APPLICATION, Internal, "On a claim Lease: name of the claimed application."),
         supported(
             CLAIM_HOLDER,

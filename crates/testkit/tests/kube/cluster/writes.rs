@@ -1,6 +1,6 @@
 //! Writes and deletions in all modes.
 
-use tidegate_cluster::{DeleteResult, ErrorKind, FinalizerRemoval};
+use tidegate_cluster::{DeleteResult, ErrorKind, FinalizerRemoval, JobStart};
 
 use super::*;
 
@@ -207,6 +207,51 @@ pub async fn deletions_target_one_object_and_report_whether_it_is_gone() {
     // The orphaning deletion has left a finalizer, which the garbage collector removes later.
     let place = format!("/api/v1/namespaces/{namespace}/configmaps/b");
     control.client(User::OBSERVER).wait_until(&place, |object| object.is_none()).await;
+}
+
+pub async fn a_suspended_job_starts_only_under_its_uid() {
+    let control = ControlPlane::shared();
+    let (cluster, namespace) =
+        (cluster(control, User::ENGINE).await, control.create_namespace("suspended").await.unwrap());
+    let containers = json!([{"name": "main", "image": "busybox"}]);
+    let mut manifest = object(json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate", "namespace": namespace},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
+    }));
+    manifest.suspend_job();
+    let create = WriteMode::Create { client_side: true };
+    let first = write(&cluster, &manifest, create).await.unwrap().object;
+    if control.minor() < 22 {
+        assert!(!first.is_unstarted_job(), "an old server ignores the field, and runs the Job");
+        return;
+    }
+    assert!(first.is_unstarted_job());
+    let start = |uid: &str| {
+        let request = JobStart {
+            gvk: first.gvk(),
+            namespace: namespace.clone(),
+            name: "migrate".to_owned(),
+            uid: uid.to_owned(),
+            operation: Some(OPERATION.parse().unwrap()),
+        };
+        let cluster = cluster.clone();
+        async move { cluster.start_job(request).await }
+    };
+    assert_eq!(start("another").await.unwrap_err().kind, ErrorKind::NotFound);
+    assert!(read(&cluster, &first).await.unwrap().is_unstarted_job());
+    // The second call has no effect.
+    for _ in 0..2 {
+        let started = start(first.uid()).await.unwrap();
+        assert_eq!((started.uid(), started.pointer("/spec/suspend")), (first.uid(), Some(&json!(false))));
+        assert_eq!(started.annotation(tidegate_model::annotations::HOOK_START), None);
+    }
+    cluster.delete(delete(&first, Propagation::Background)).await.unwrap();
+    let place = format!("/apis/batch/v1/namespaces/{namespace}/jobs/migrate");
+    control.client(User::OBSERVER).wait_until(&place, |object| object.is_none()).await;
+    assert_eq!(start(first.uid()).await.unwrap_err().kind, ErrorKind::NotFound);
+    let second = write(&cluster, &manifest, create).await.unwrap().object;
+    assert_eq!(start(first.uid()).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert!(read(&cluster, &second).await.unwrap().is_unstarted_job());
 }
 
 pub async fn refusals_contain_their_reason() {
