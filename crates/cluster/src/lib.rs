@@ -7,6 +7,7 @@ mod layer;
 mod log_line;
 mod logs;
 mod watcher;
+mod write_check;
 
 pub mod sim;
 
@@ -20,3 +21,4 @@ pub use layer::{Call, Effect, Layer, PendingCall, Verb};
 pub use log_line::{Container, LogLine, LogStart, LogStream, LogTime};
 pub use logs::{follow_container, has_started};
 pub use watcher::{ScopeChange, WatchBackoff, WatchProgress, list_and_watch};
+pub use write_check::{check_write, with_write_check};

@@ -11,7 +11,7 @@ use http::response::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
-use tidegate_cluster::{Backpressure, ClusterError, ErrorKind};
+use tidegate_cluster::{Backpressure, ClusterError, ErrorKind, check_write};
 use tokio::time::Instant;
 
 use crate::backpressure::{Monitor, SILENT_AFTER};
@@ -130,6 +130,10 @@ impl Server {
 
     async fn call_limited(&self, link: &Connections, call: &Call) -> Result<ApiResponse, ClusterError> {
         let permit = self.limiter.acquire(&call.request_key()).await;
+        if call.method != Method::GET {
+            // The call may have waited for a long time.
+            check_write()?;
+        }
         let answer = self.with_timeout(call, self.attempt(link, call)).await?;
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
         // A refusal of one request, or a failure of the server behind one kind, doesn't affect other calls.

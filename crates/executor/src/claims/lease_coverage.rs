@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall};
+use tidegate_cluster::{
+    Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall, with_write_check,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -83,6 +85,14 @@ impl LeaseCoverage {
         self.is_covered(*self.state.borrow())
     }
 
+    /// Returns an error with `reason` unless a write is covered at this moment.
+    pub fn check_now(&self, reason: &str) -> Result<(), ClusterError> {
+        match self.is_covered_now() {
+            true => Ok(()),
+            false => Err(ClusterError::new(ErrorKind::Timeout, reason)),
+        }
+    }
+
     /// Waits until a write is covered. After too long, fails with `reason`, as if the cluster didn't respond.
     pub async fn ensure_covered(&self, reason: &str) -> Result<(), ClusterError> {
         tokio::time::timeout(COVERAGE_WAIT_MAX, self.wait_until_covered())
@@ -102,6 +112,10 @@ impl LeaseCoverage {
     }
 }
 
+/// Reason for a write that fails because the claim isn't certain.
+const NOT_RENEWED: &str =
+    "cannot write because the operation's claim on its application could not be renewed";
+
 /// A cluster with writes that wait for the claim.
 pub(crate) struct CoveredCluster {
     pub cluster: Arc<dyn Cluster>,
@@ -114,13 +128,11 @@ impl Layer for CoveredCluster {
     }
 
     async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
-        if call.effect == Effect::Write {
-            self.coverage
-                .ensure_covered(
-                    "cannot write because the operation's claim on its application could not be renewed",
-                )
-                .await?;
+        if call.effect != Effect::Write {
+            return answer.await;
         }
-        answer.await
+        self.coverage.ensure_covered(NOT_RENEWED).await?;
+        let coverage = Arc::clone(&self.coverage);
+        with_write_check(move || coverage.check_now(NOT_RENEWED), answer).await
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall};
+use tidegate_cluster::{
+    Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall, with_write_check,
+};
 use tidegate_model::{ClaimLocation, Object};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -283,6 +285,11 @@ impl Fence {
         self
     }
 
+    /// Returns an error unless all parts cover a write at this moment.
+    fn check_now(&self) -> Result<(), ClusterError> {
+        self.0.iter().try_for_each(|part| part.coverage.check_now(part.reason))
+    }
+
     /// Wraps a cluster in this fence.
     #[must_use]
     pub fn wrap(&self, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
@@ -324,18 +331,17 @@ impl Layer for FencedCluster {
     }
 
     async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
-        if call.effect == Effect::Write {
-            // One part may expire while another one is awaited.
-            loop {
-                for part in &self.fence.0 {
-                    part.coverage.ensure_covered(part.reason).await?;
-                }
-                if self.fence.0.iter().all(|part| part.coverage.is_covered_now()) {
-                    break;
-                }
+        if call.effect != Effect::Write {
+            return answer.await;
+        }
+        // One part may expire while another one is awaited.
+        while self.fence.check_now().is_err() {
+            for part in &self.fence.0 {
+                part.coverage.ensure_covered(part.reason).await?;
             }
         }
-        answer.await
+        let fence = self.fence.clone();
+        with_write_check(move || fence.check_now(), answer).await
     }
 
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
