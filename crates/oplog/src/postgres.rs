@@ -194,6 +194,12 @@ impl PostgresLog {
             async move {
                 let client = inner.target.connect(inner.incarnation).await?;
                 let target = inner.target.to_string();
+                if connection::has_only_asynchronous_standbys(&client).await? {
+                    tracing::warn!(
+                        "the standbys of the database {target} replicate asynchronously, so a failover can lose the \
+                         newest events; set synchronous_standby_names in PostgreSQL"
+                    );
+                }
                 let id =
                     schema::migrate(&client, &target, inner.target.schema(), fingerprint, new_log).await?;
                 let _ = inner.log_id.set(id);

@@ -28,10 +28,13 @@ const DEFAULT_SCHEMA: &str = "tidegate";
 const MIN_VERSION: i32 = 140_000;
 
 /// Settings of a session. The server must not cancel an append that waits for a synchronous standby, because
-/// the append may then be durable although the client receives an error.
+/// the append may then be durable although the client receives an error. A commit must be on disk, and on the
+/// synchronous standbys if there are any, even if the database is configured otherwise.
 const SESSION_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      SET idle_in_transaction_session_timeout = '3s'; SET client_min_messages = warning; \
-     SET default_transaction_isolation = 'read committed'";
+     SET default_transaction_isolation = 'read committed'; \
+     SELECT set_config('synchronous_commit', 'on', false) \
+     WHERE current_setting('synchronous_commit') IN ('off', 'local')";
 
 /// Location of a log in PostgreSQL, and the TLS settings for it.
 #[derive(Clone)]
@@ -347,6 +350,20 @@ fn display_target(config: &Config, schema: &str) -> String {
     let database = config.get_dbname().or_else(|| config.get_user()).unwrap_or_default();
     let schema = if schema == DEFAULT_SCHEMA { String::new() } else { format!(" (schema {schema})") };
     format!("{}/{database}{schema}", hosts.join(","))
+}
+
+/// Returns true if the database has standbys, and commits don't wait for any of them.
+pub(super) async fn has_only_asynchronous_standbys(client: &Client) -> Result<bool, LogError> {
+    within("read the replication settings", async {
+        let row = client
+            .query_typed_one(
+                "SELECT current_setting('synchronous_standby_names') = '' AND EXISTS (SELECT FROM pg_stat_replication)",
+                &[],
+            )
+            .await?;
+        row.try_get(0)
+    })
+    .await
 }
 
 #[cfg(test)]

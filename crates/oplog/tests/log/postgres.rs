@@ -274,6 +274,27 @@ fn many_replicas_join_an_empty_database_at_once() {
 }
 
 /// Statements of the log never read a large table from start to end.
+/// A trigger in the database records the setting that applies to the transaction of an append.
+#[test]
+fn a_commit_is_durable_whatever_the_settings_of_the_database() {
+    let Some(server) = PostgresServer::shared() else { return };
+    for (setting, expected) in
+        [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
+    {
+        let url = server.new_log_url();
+        let log = lead(join(&format!("{url}&options=-c%20synchronous_commit%3D{setting}"), "first"));
+        server.psql(
+            &url,
+            "CREATE TABLE seen (setting text); \
+             CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$; \
+             CREATE TRIGGER note BEFORE INSERT ON batch FOR EACH ROW EXECUTE FUNCTION note()",
+        );
+        log.append_all(vec![append_to_shop(1, 1, waves_passed(1..=1))]).unwrap();
+        assert_eq!(server.psql(&url, "SELECT setting FROM seen"), expected, "{setting}");
+    }
+}
+
 #[test]
 fn lookups_use_indexes() {
     let Some(server) = PostgresServer::shared() else { return };
