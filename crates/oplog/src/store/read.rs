@@ -34,7 +34,7 @@ impl SledLog {
                 }
                 Err(error) if head.base > 0 => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%stream, %error, "a snapshot is damaged; reading the stream from its events");
+                    tracing::warn!(%stream, %error, "a snapshot is damaged; rebuilding the stream from its events");
                 }
             }
         }

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The input is late or a duplicate, and is safe to ignore.
-    #[error("the operation does not accept this request or result while its state is {state}")]
+    #[error("this is not possible while the state of the operation is {state}")]
     Stale {
         /// Name of the state, such as `Wave 2 Applying`.
         state: String,
