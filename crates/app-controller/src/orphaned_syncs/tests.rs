@@ -11,12 +11,15 @@ use crate::testing::{TEST_TIMEOUT, TestEnvironment, application, manifests};
 /// Waits until a sync has a running hook.
 async fn start_running_hook(environment: &TestEnvironment) -> Summary {
     environment.sync("web").await;
-    let created = async {
-        while environment.operations_that_created("Job").is_empty() {
+    // The operation creates the hook's Job suspended, and then starts it with a patch.
+    let is_started =
+        || environment.sim.audit().iter().any(|entry| entry.verb == Verb::Patch && entry.kind == "Job");
+    let started = async {
+        while !is_started() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, created).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, started).await.unwrap();
     environment.operations().await.remove(0)
 }
 

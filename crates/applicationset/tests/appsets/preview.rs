@@ -162,7 +162,7 @@ fn unchanged_members_have_a_reason() {
             "a generator fails",
             appset_with_steps(),
             failing,
-            "might be generated again",
+            "might generate it again",
             Some("generator 2: no answer"),
         ),
         (

@@ -150,7 +150,7 @@ impl RolloutPlan {
                 Some(OnPending::Hold) => "remains Pending, with a warning",
                 Some(OnPending::Fail) => "counts as failed",
                 Some(OnPending::Healthy) => "counts as Healthy",
-                None => "is treated according to the service's --on-pending option",
+                None => "is treated according to `tidegate serve --on-pending`",
             };
             format!("; an Application that has been Pending for {time} {then}")
         });
