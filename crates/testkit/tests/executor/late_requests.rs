@@ -60,6 +60,8 @@ async fn a_job_that_is_created_late_never_runs() {
     );
     can_start.store(true, Ordering::SeqCst);
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+    // The deletion waits for the Job's pods.
+    tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(read_job(&cluster).await, None, "the hook's policy deletes the Job");
 
     // The same request again.
@@ -84,6 +86,7 @@ async fn a_job_that_is_created_late_never_runs() {
     // The next operation doesn't take the Job for another operation's running hook.
     let id = submit(&engine, &sync()).await;
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+    tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(read_job(&cluster).await, None);
     engine.shutdown().await;
 }
@@ -107,6 +110,7 @@ async fn the_next_process_starts_the_job_that_an_earlier_one_created() {
     can_start.store(true, Ordering::SeqCst);
     let log = log.reopen();
     let engine = builder(&cluster, &log).start().await.unwrap();
+    engine.resume(id).await.unwrap();
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     assert_eq!(cluster.creations_of("migrate"), 1, "the Job {} is used", created.uid());
     engine.shutdown().await;
