@@ -22,8 +22,11 @@ pub async fn a_running_hook_of_another_operation_is_left_alone() {
         "{}",
         explained.out
     );
-    let hook = bench.writes().await.filter(|event| event.kind == "Job" && event.name == "slow").summaries();
-    assert_eq!(hook.len(), 1, "it was only created: {hook:#?}");
+    let hook = bench.writes().await.filter(|event| event.kind == "Job" && event.name == "slow");
+    let verbs: Vec<&str> = hook.0.iter().map(|event| event.verb.as_str()).collect();
+    // Old servers can't create a Job suspended.
+    let expected: &[&str] = if bench.control.minor() < 22 { &["create"] } else { &["create", "patch"] };
+    assert_eq!(verbs, expected, "it was only created and started: {:#?}", hook.summaries());
     // The hook's own operation may stop it.
     bench.run(&["ops", "terminate", &id]).expect_code(0);
     first.finish().expect_code(1);

@@ -135,7 +135,8 @@ export function externalLink(address, text) {
 // Announces a text to screen readers.
 export function announce(text) {
   const region = document.getElementById("said");
-  if (region && region.textContent !== escapeInvisible(text)) region.textContent = escapeInvisible(text);
+  const visibleText = escapeInvisible(text ?? "");
+  if (region && region.textContent !== visibleText) region.textContent = visibleText;
 }
 
 // Shows a notice at the top of the page; null removes it.

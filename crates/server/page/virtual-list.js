@@ -75,7 +75,7 @@ export class LongList {
   }
 
   setTotal({ total, problems, problem }) {
-    const text = problem ? problem.fullMessage : formatCount(total, ...this.noun);
+    const text = problem ? problem.fullMessage ?? String(problem) : formatCount(total, ...this.noun);
     if (this.total !== total || !this.hasTotal || problem) announce(text);
     this.hasTotal = true;
     this.total = total;
