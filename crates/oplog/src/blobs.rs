@@ -126,6 +126,11 @@ impl BlobStore {
         Self { folder: PathBuf::new(), sealing: None, files_written, bytes_written }
     }
 
+    /// Returns the key, if it is known.
+    pub(crate) fn key(&self) -> Option<LogKey> {
+        self.sealing.as_ref().map(|sealing| sealing.key.clone())
+    }
+
     fn require_sealing(&self) -> Result<&Sealing, LogError> {
         self.sealing.as_ref().ok_or_else(|| LogError::OpenedReadOnly { path: self.folder.clone() })
     }
@@ -165,15 +170,55 @@ impl BlobStore {
         Ok(digest)
     }
 
+    /// Returns the sealed bytes of a blob, after checking that they are intact.
+    pub(crate) fn sealed(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
+        let file = self.read(digest)?;
+        unframe(&file).map_err(|reason| LogError::BlobDamaged { digest, reason: reason.to_owned() })?;
+        Ok(file)
+    }
+
+    /// Stores sealed bytes from another log with the same key durably, and keeps the existing file if it is intact.
+    pub(crate) fn put_sealed(&self, digest: Digest, file: &[u8]) -> Result<(), LogError> {
+        self.require_sealing()?.unpack(digest, file, || self.path(digest))?;
+        let path = self.path(digest);
+        let folder = files::parent_folder(&path);
+        files::create_folder(folder)?;
+        match self.check(digest) {
+            Ok(()) => files::sync_folder(folder),
+            Err(LogError::BlobMissing { .. } | LogError::BlobDamaged { .. }) => {
+                files::write_durably(&path, file)?;
+                self.files_written.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the names of all blobs.
+    pub(crate) fn names(&self) -> Result<BTreeSet<Digest>, LogError> {
+        let mut names = BTreeSet::new();
+        for folder in self.folders()? {
+            let start = files::file_name(&folder).to_owned();
+            let paths = files::list_folder(&folder)?;
+            let digest = |path: &PathBuf| format!("{start}{}", files::file_name(path)).parse::<Digest>().ok();
+            names.extend(paths.iter().filter_map(digest));
+        }
+        Ok(names)
+    }
+
     /// Reads a blob and verifies its content against its name.
     pub(crate) fn get(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
-        let file = self.read(digest)?;
+        self.unseal(digest, &self.read(digest)?)
+    }
+
+    /// Decrypts the sealed bytes of a blob, and verifies them against its name.
+    pub(crate) fn unseal(&self, digest: Digest, file: &[u8]) -> Result<Vec<u8>, LogError> {
         let Some(sealing) = &self.sealing else {
-            let framed = unframe(&file)
+            let framed = unframe(file)
                 .map_err(|reason| LogError::BlobDamaged { digest, reason: reason.to_owned() })?;
             return Err(LogError::KeyUnreadable { path: self.path(digest), wanted: framed.key.to_string() });
         };
-        sealing.unpack(digest, &file, || self.path(digest))
+        sealing.unpack(digest, file, || self.path(digest))
     }
 
     /// Checks that a blob exists and its file is intact.

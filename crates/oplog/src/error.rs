@@ -259,6 +259,42 @@ pub enum LogError {
         path: PathBuf,
     },
 
+    /// The log was moved to a database, which now contains its operations.
+    #[error(
+        "the operation log in {} was moved to {to}; use `tidegate serve --log` with that database (to use this \
+         directory again, remove the folder {mark} from it, but only if nothing has used the database since)",
+        path.display()
+    )]
+    LogMoved {
+        /// State directory.
+        path: PathBuf,
+        /// Hosts and database that the log was moved to.
+        to: String,
+        /// Folder that marks the log as moved, relative to the state directory.
+        mark: &'static str,
+    },
+
+    /// The log is a copy that was interrupted.
+    #[error(
+        "the operation log in {location} is an incomplete copy of the log in {source_log}; repeat the `tidegate log copy` \
+         command to complete it"
+    )]
+    IncompleteCopy {
+        /// State directory, or hosts and database, of the copy.
+        location: String,
+        /// State directory, or hosts and database, of the log that was being copied.
+        source_log: String,
+    },
+
+    /// Another process uses the database, so that its log cannot be copied.
+    #[error("{replica} is using the operation log in {target}; stop it and try again")]
+    ReplicaJoined {
+        /// Hosts and database.
+        target: String,
+        /// Name of the other process.
+        replica: String,
+    },
+
     /// This program doesn't know the kind of a record.
     #[error(
         "a newer version of Tidegate wrote a record of kind {kind} (this version supports kinds up to \

@@ -90,6 +90,22 @@ pub(crate) struct InventoryRow {
     pub(crate) known: ApplicationInventory,
 }
 
+/// Returns the change that creates an inventory.
+pub(crate) fn update_to(
+    cluster: &str,
+    application: &str,
+    inventory: &ApplicationInventory,
+) -> InventoryUpdate {
+    let places = inventory.places.clone();
+    let change =
+        if inventory.searched { InventoryChange::Begin(places) } else { InventoryChange::Extend(places) };
+    InventoryUpdate {
+        application: application.to_owned(),
+        cluster: cluster.to_owned(),
+        changes: vec![change],
+    }
+}
+
 /// Returns the ID that an inventory is stored under.
 pub(crate) fn inventory_id(cluster: &str, application: &str) -> StreamId {
     let mut hasher = Sha256::new();

@@ -163,6 +163,11 @@ pub(crate) fn load_key_for_reading(
     }
 }
 
+/// Returns the key in a state directory, if it contains one that this process may read.
+pub fn existing_key(directory: &Path) -> Result<Option<LogKey>, LogError> {
+    load_key_for_reading(directory, None)
+}
+
 /// Returns the fingerprint of the key in use. Ignores an invalid file, because every sealed file also
 /// contains its key's fingerprint.
 fn read_fingerprint(path: &Path) -> Result<Option<String>, LogError> {

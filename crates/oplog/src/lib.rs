@@ -42,6 +42,7 @@
 //! | the cost of a lookup depends on its results, not on the size of the log | `kinds.rs` |
 //! | retained data is kept, and a crash during a compaction loses nothing | `compaction.rs`, `process.rs` |
 //! | a log exceeds its retention by at most a tenth if due steps are run | `compaction.rs` |
+//! | a copy of a log has the same records, and an interrupted copy is never used | `log_copy.rs` |
 //!
 //! If a disk loses synced data, the log may not notice until it is reopened.
 
@@ -54,8 +55,11 @@ mod error;
 mod files;
 mod frame;
 mod holder;
+mod image;
 mod inventory;
 mod key;
+mod log_copy;
+mod marks;
 mod memory;
 mod postgres;
 mod quarantine;
@@ -71,7 +75,9 @@ pub use copy::PrivateCopy;
 pub use error::LogError;
 pub use holder::{Holder, is_held};
 pub use inventory::{ApplicationInventory, Inventory, InventoryChange, InventoryUpdate};
-pub use key::{Fingerprint, LogKey};
+pub use key::{Fingerprint, LogKey, existing_key};
+pub use log_copy::{CopyCounts, CopyEnd, CopyError, CopyScan};
+pub use marks::{LogAccess, check_not_moved};
 pub use memory::{Fault, MemoryLog};
 pub use postgres::{
     HeartbeatObserver, KeptKind, LeadAttempt, PostgresLog, PostgresOptions, PostgresTarget, Replica,

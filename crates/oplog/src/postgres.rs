@@ -9,6 +9,7 @@
 //! blobs       sealed content
 //! compact     retention
 //! kept        small named values, such as stored plans
+//! images      streams for copies of a log
 //! schema      tables and migrations
 //! connection  TLS, time limits, errors
 //! ```
@@ -24,6 +25,7 @@ mod append;
 mod blobs;
 mod compact;
 mod connection;
+mod images;
 mod kept;
 mod read;
 mod replicas;
@@ -46,6 +48,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use self::compact::Compaction;
+use self::schema::Joining;
 use self::writer::Writer;
 use crate::append_checks::check_blob_size;
 use crate::blobs::Sealing;
@@ -155,23 +158,74 @@ impl PostgresLog {
     ///
     /// Returns an error if the database cannot be reached or used, or if the log is encrypted with another key.
     pub fn join(options: PostgresOptions) -> Result<Self, LogError> {
+        Self::join_as(options, false)
+    }
+
+    /// Joins a log as the target of a copy. The log may be an incomplete copy.
+    pub fn join_for_copy(options: PostgresOptions) -> Result<Self, LogError> {
+        Self::join_as(options, true)
+    }
+
+    fn join_as(options: PostgresOptions, is_copy: bool) -> Result<Self, LogError> {
+        let (fingerprint, new_log) = (options.key.fingerprint(), random_id()?);
+        let log = Self::new(options)?;
+        log.wait(move |inner| {
+            async move {
+                let client = inner.target.connect(inner.incarnation).await?;
+                let target = inner.target.to_string();
+                if connection::has_only_asynchronous_standbys(&client).await? {
+                    tracing::warn!(
+                        "the standbys of the database {target} replicate asynchronously, so a failover can lose the \
+                         newest events; set synchronous_standby_names in PostgreSQL"
+                    );
+                }
+                let schema = inner.target.schema();
+                let joining = Joining { target: &target, schema, key: fingerprint, new_log, is_copy };
+                let id = schema::migrate(&client, joining).await?;
+                let _ = inner.log_id.set(id);
+                inner.join(&client).await?;
+                tokio::spawn(Arc::clone(&inner).keep_beating());
+                Ok(())
+            }
+            .boxed()
+        })??;
+        Ok(log)
+    }
+
+    /// Opens a log for reading, without joining it or changing anything. Returns `None` if there is no log. A reader
+    /// for a copy (`is_copy`) accepts an incomplete copy.
+    pub fn open_read_only(options: PostgresOptions, is_copy: bool) -> Result<Option<Self>, LogError> {
+        let fingerprint = options.key.fingerprint();
+        let log = Self::new(options)?;
+        // A reader has nothing to leave.
+        log.inner.is_closing.store(true, Ordering::SeqCst);
+        let id = log.wait(move |inner| {
+            async move {
+                let client = inner.target.connect(inner.incarnation).await?;
+                let target = inner.target.to_string();
+                let schema = inner.target.schema();
+                let joining =
+                    Joining { target: &target, schema, key: fingerprint, new_log: Uuid::nil(), is_copy };
+                schema::check_existing(&client, joining).await
+            }
+            .boxed()
+        })??;
+        let Some(id) = id else { return Ok(None) };
+        let _ = log.inner.log_id.set(id);
+        Ok(Some(log))
+    }
+
+    fn new(options: PostgresOptions) -> Result<Self, LogError> {
         let PostgresOptions { target, replica, key, codecs, observer } = options;
-        let random = |action| {
-            let mut bytes = [0; 16];
-            getrandom::fill(&mut bytes)
-                .map_err(|error| LogError::Database { action, reason: error.to_string() })?;
-            Ok::<_, LogError>(uuid::Builder::from_random_bytes(bytes).into_uuid())
-        };
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("tidegate-log")
             .enable_all()
             .build()
             .map_err(|error| LogError::Database { action: "start a thread", reason: error.to_string() })?;
-        let fingerprint = key.fingerprint();
         let inner = Arc::new(Inner {
             target,
-            incarnation: random("create an ID")?,
+            incarnation: random_id()?,
             name: replica,
             codecs,
             sealing: Sealing::new(key),
@@ -188,28 +242,7 @@ impl PostgresLog {
             is_closing: AtomicBool::new(false),
             started_at: Instant::now(),
         });
-        let log = Self { inner, runtime: Some(runtime) };
-        let new_log = random("create an ID")?;
-        log.wait(move |inner| {
-            async move {
-                let client = inner.target.connect(inner.incarnation).await?;
-                let target = inner.target.to_string();
-                if connection::has_only_asynchronous_standbys(&client).await? {
-                    tracing::warn!(
-                        "the standbys of the database {target} replicate asynchronously, so a failover can lose the \
-                         newest events; set synchronous_standby_names in PostgreSQL"
-                    );
-                }
-                let id =
-                    schema::migrate(&client, &target, inner.target.schema(), fingerprint, new_log).await?;
-                let _ = inner.log_id.set(id);
-                inner.join(&client).await?;
-                tokio::spawn(Arc::clone(&inner).keep_beating());
-                Ok(())
-            }
-            .boxed()
-        })??;
-        Ok(log)
+        Ok(Self { inner, runtime: Some(runtime) })
     }
 
     /// Tries to become the leader: the owner of all shards. A standby calls this about once a second until it
@@ -268,11 +301,6 @@ impl PostgresLog {
             .map_err(|reason| LogError::Database { action: "encrypt content", reason })
     }
 
-    fn unseal(&self, name: Digest, sealed: &[u8]) -> Result<Vec<u8>, LogError> {
-        let target = || std::path::PathBuf::from(self.inner.target.to_string());
-        self.inner.sealing.unpack(name, sealed, target)
-    }
-
     /// Runs a call in the log's runtime and blocks until it returns.
     fn wait<T: Send + 'static>(
         &self,
@@ -323,7 +351,19 @@ impl Drop for PostgresLog {
     }
 }
 
+/// Returns a random ID.
+fn random_id() -> Result<Uuid, LogError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| LogError::Database { action: "create an ID", reason: error.to_string() })?;
+    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
+}
+
 impl Inner {
+    fn unseal(&self, name: Digest, sealed: &[u8]) -> Result<Vec<u8>, LogError> {
+        self.sealing.unpack(name, sealed, || std::path::PathBuf::from(self.target.to_string()))
+    }
+
     fn lock_holds(&self) -> MutexGuard<'_, BTreeMap<Digest, u64>> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -460,7 +500,7 @@ impl Blobs for PostgresLog {
 
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         let sealed = self.read(move |inner, client| inner.read_blob(client, digest).boxed())?;
-        self.unseal(digest, &sealed)
+        self.inner.unseal(digest, &sealed)
     }
 }
 

@@ -37,6 +37,21 @@ impl SealedFolder {
         self.0.get(name)
     }
 
+    /// Returns the names of all content.
+    pub fn names(&self) -> Result<BTreeSet<Digest>, LogError> {
+        self.0.names()
+    }
+
+    /// Returns the encrypted bytes of content, for a copy to a log with the same key.
+    pub fn sealed(&self, name: Digest) -> Result<Vec<u8>, LogError> {
+        self.0.sealed(name)
+    }
+
+    /// Stores encrypted bytes from a log with the same key. Existing content stays as it is.
+    pub fn put_sealed(&self, name: Digest, sealed: &[u8]) -> Result<(), LogError> {
+        self.0.put_sealed(name, sealed)
+    }
+
     /// Removes all content not in `keep`.
     pub fn retain(&self, keep: &BTreeSet<Digest>) -> Result<(), LogError> {
         self.0.retain(keep).map(drop)

@@ -19,6 +19,7 @@ mod compact;
 mod database;
 mod examine;
 mod head;
+mod images;
 mod inventories;
 mod keys;
 mod ledger;
@@ -33,6 +34,7 @@ mod salvage;
 mod verify;
 
 pub(crate) use self::head::chain_digest;
+pub(crate) use self::record::{ContentLocation, content_location};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -645,13 +645,18 @@ pub(super) async fn read_inventory(
     })
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let decoded = frame::open_frame(Family::Inventory, inventory_id(cluster, application), Some(0), &row)
+    Ok(decode_inventory(cluster, application, &row))
+}
+
+/// Returns the inventory in a row, or `None` if it is damaged.
+pub(super) fn decode_inventory(cluster: &str, application: &str, row: &[u8]) -> Option<ApplicationInventory> {
+    let decoded = frame::open_frame(Family::Inventory, inventory_id(cluster, application), Some(0), row)
         .and_then(|framed| frame::decode_content::<InventoryRow>(framed.payload));
     match decoded {
-        Ok(stored) => Ok(Some(stored.known)),
+        Ok(stored) => Some(stored.known),
         Err(error) => {
             tracing::warn!(%error, cluster, application, "an inventory is damaged; searching the cluster instead");
-            Ok(None)
+            None
         }
     }
 }

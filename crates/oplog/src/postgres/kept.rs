@@ -117,6 +117,11 @@ impl PostgresLog {
     /// Returns the decrypted content of a value.
     pub fn kept_sealed(&self, kind: KeptKind, name: Digest) -> Result<Vec<u8>, LogError> {
         let sealed = self.kept(kind, &name.to_string())?.ok_or(LogError::BlobMissing { digest: name })?;
-        self.unseal(name, &sealed)
+        self.inner.unseal(name, &sealed)
+    }
+
+    /// Returns the encrypted bytes of a value, for a copy to a log with the same key.
+    pub fn kept_bytes(&self, kind: KeptKind, name: Digest) -> Result<Vec<u8>, LogError> {
+        self.kept(kind, &name.to_string())?.ok_or(LogError::BlobMissing { digest: name })
     }
 }

@@ -17,14 +17,21 @@ use crate::{Epoch, History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedS
 const ENTRY_COLUMNS: &str = "s.id, s.kind, s.kind_name, s.epoch, s.last, s.application, s.appset, s.started_at, \
      s.finished_at, d.kind, d.content";
 
+/// Record of a stream. Records that were copied from a state directory may contain the digest of a blob instead of
+/// their content.
+struct StoredRecord {
+    record: Record,
+    is_external: bool,
+}
+
 /// Stream with the events after a sequence number.
 struct StoredEvents {
     kind: tidegate_model::StreamKind,
     epoch: Epoch,
     base: u64,
     last: u64,
-    snapshot: Option<(u64, Record)>,
-    events: Vec<Record>,
+    snapshot: Option<(u64, StoredRecord)>,
+    events: Vec<StoredRecord>,
 }
 
 impl Inner {
@@ -34,13 +41,57 @@ impl Inner {
         stream: StreamId,
     ) -> Result<RawLoadedStream, LogError> {
         let stored = read_stored(client, stream, true).await?;
+        let snapshot = match stored.snapshot {
+            Some((sequence, record)) => Some((sequence, self.read_content(client, stream, record).await?)),
+            None => None,
+        };
         Ok(LoadedStream {
             kind: stored.kind,
             epoch: stored.epoch,
-            snapshot: stored.snapshot,
-            events: stored.events,
+            snapshot,
+            events: self.read_contents(client, stream, stored.events).await?,
             last_sequence: stored.last,
         })
+    }
+
+    /// Reads the content of records that is stored in blobs.
+    async fn read_contents(
+        &self,
+        client: &Client,
+        stream: StreamId,
+        records: Vec<StoredRecord>,
+    ) -> Result<Vec<Record>, LogError> {
+        let mut read = Vec::with_capacity(records.len());
+        for record in records {
+            read.push(self.read_content(client, stream, record).await?);
+        }
+        Ok(read)
+    }
+
+    async fn read_content(
+        &self,
+        client: &Client,
+        stream: StreamId,
+        StoredRecord { record, is_external }: StoredRecord,
+    ) -> Result<Record, LogError> {
+        if !is_external {
+            return Ok(record);
+        }
+        let damaged = |reason: String| LogError::DamagedRows { stream: stream.into(), reason };
+        let name = Digest(
+            record.content.try_into().map_err(|_| damaged("a record does not refer to a blob".to_owned()))?,
+        );
+        let content = match self.read_blob(client, name).await {
+            Ok(sealed) => self.unseal(name, &sealed),
+            Err(error) => Err(error),
+        };
+        match content {
+            Ok(content) => Ok(Record { kind: record.kind, content }),
+            Err(error @ (LogError::BlobMissing { .. } | LogError::BlobDamaged { .. })) => {
+                Err(damaged(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) async fn read_all_events(
@@ -52,7 +103,7 @@ impl Inner {
         Ok(History {
             kind: stored.kind,
             first_sequence: stored.base.saturating_add(1),
-            events: stored.events,
+            events: self.read_contents(client, stream, stored.events).await?,
         })
     }
 
@@ -160,6 +211,11 @@ async fn read_stored(
     })
 }
 
+fn stored_record(framed: &frame::FramedRecord<'_>) -> StoredRecord {
+    let record = Record { kind: framed.kind, content: framed.payload.to_vec() };
+    StoredRecord { record, is_external: framed.is_external }
+}
+
 enum DecodeError {
     Row(tokio_postgres::Error),
     Log(LogError),
@@ -186,7 +242,7 @@ fn decode_stored(stream: StreamId, row: &Row) -> Result<StoredEvents, DecodeErro
         let bytes: Vec<u8> = row.try_get(10)?;
         let framed = frame::open_frame(Family::Snapshot, stream, Some(number), &bytes)
             .map_err(|error| damaged(format!("its snapshot: {error}")))?;
-        snapshot = Some((number, Record { kind: framed.kind, content: framed.payload.to_vec() }));
+        snapshot = Some((number, stored_record(&framed)));
     }
     let mut events = Vec::new();
     for batch in row.try_get::<_, Vec<&[u8]>>(11)? {
@@ -206,7 +262,7 @@ fn decode_stored(stream: StreamId, row: &Row) -> Result<StoredEvents, DecodeErro
                 return Err(damaged(format!("event {number} is missing")));
             }
             chain = chain_digest(chain, record);
-            events.push(Record { kind: framed.kind, content: framed.payload.to_vec() });
+            events.push(stored_record(&framed));
         }
     }
     if number != last || chain != digest(row.try_get(6)?) {

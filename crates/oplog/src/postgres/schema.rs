@@ -11,7 +11,10 @@ use super::connection::{call_error, within};
 use crate::{Fingerprint, LogError};
 
 /// Migrations in order. The first one creates layout 1.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+
+/// First layout with marks of incomplete copies.
+const COPY_LAYOUT: i32 = 2;
 
 /// Number of attempts to create the schema while other replicas do the same.
 const ATTEMPTS: usize = 5;
@@ -21,21 +24,29 @@ pub(super) fn newest_layout() -> i32 {
     i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX)
 }
 
-/// Creates or migrates the tables, and checks that the log uses this key.
+/// Log in a database, and the program that joins it.
+#[derive(Clone, Copy)]
+pub(super) struct Joining<'a> {
+    /// Location of the log for messages.
+    pub(super) target: &'a str,
+    pub(super) schema: &'a str,
+    pub(super) key: Fingerprint,
+    /// ID of the log if it is new.
+    pub(super) new_log: Uuid,
+    /// True if the program copies another log to this one.
+    pub(super) is_copy: bool,
+}
+
+/// Creates or migrates the tables, and checks that the log can be used with this key.
 ///
 /// # Errors
 ///
-/// Returns an error if the schema is newer than this program, or if the log is encrypted with another key.
-pub(super) async fn migrate(
-    client: &Client,
-    target: &str,
-    schema: &str,
-    key: Fingerprint,
-    log: Uuid,
-) -> Result<Uuid, LogError> {
+/// Returns an error if the schema is newer than this program, if the log is encrypted with another key, or if it is an
+/// incomplete copy.
+pub(super) async fn migrate(client: &Client, joining: Joining<'_>) -> Result<Uuid, LogError> {
     let mut attempt = 1;
     loop {
-        match try_migrate(client, target, schema, key, log).await {
+        match try_migrate(client, joining).await {
             // Two replicas created the same object at the same time.
             Err(MigrationError::Race) if attempt < ATTEMPTS => attempt += 1,
             Err(MigrationError::Race) => {
@@ -68,20 +79,72 @@ impl From<tokio_postgres::Error> for MigrationError {
     }
 }
 
-async fn try_migrate(
-    client: &Client,
-    target: &str,
-    schema: &str,
-    key: Fingerprint,
-    log: Uuid,
-) -> Result<Uuid, MigrationError> {
-    let exists = client
+/// Checks an existing log without changing it. Returns its ID, or `None` if there is no log.
+pub(super) async fn check_existing(client: &Client, joining: Joining<'_>) -> Result<Option<Uuid>, LogError> {
+    let checked = async {
+        if !has_log(client, joining.schema).await? {
+            return Ok(None);
+        }
+        let row = client.query_typed_one("SELECT layout, key_id, log FROM meta", &[]).await?;
+        check_meta(joining, row.try_get(0)?, row.try_get(1)?).map_err(MigrationError::Log)?;
+        check_complete(client, joining).await.map_err(MigrationError::Log)?;
+        Ok(Some(row.try_get(2)?))
+    };
+    checked.await.map_err(|error| match error {
+        MigrationError::Log(error) => error,
+        MigrationError::Race => LogError::Database {
+            action: "read the log",
+            reason: "another process keeps changing the schema".to_owned(),
+        },
+    })
+}
+
+/// Returns the location of the log of which this one is an incomplete copy, if it is.
+pub(super) async fn read_incomplete_copy(client: &Client) -> Result<Option<String>, LogError> {
+    within("read the log", async {
+        let layout: i32 = client.query_typed_one("SELECT layout FROM meta", &[]).await?.try_get(0)?;
+        if layout < COPY_LAYOUT {
+            return Ok(None);
+        }
+        client.query_typed_one("SELECT incomplete_copy FROM meta", &[]).await?.try_get(0)
+    })
+    .await
+}
+
+async fn check_complete(client: &Client, joining: Joining<'_>) -> Result<(), LogError> {
+    match read_incomplete_copy(client).await? {
+        Some(source_log) if !joining.is_copy => {
+            Err(LogError::IncompleteCopy { location: joining.target.to_owned(), source_log })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the layout and the key of an existing log.
+fn check_meta(joining: Joining<'_>, layout: i32, wanted: String) -> Result<(), LogError> {
+    let (target, found, known) = (joining.target.to_owned(), joining.key.to_string(), newest_layout());
+    if wanted != found {
+        return Err(LogError::DatabaseKey { target, wanted, found });
+    }
+    if layout > known {
+        return Err(LogError::NewerSchema { target, found: layout, known });
+    }
+    Ok(())
+}
+
+async fn has_log(client: &Client, schema: &str) -> Result<bool, MigrationError> {
+    let row = client
         .query_typed_one(
             "SELECT to_regclass($1) IS NOT NULL",
             &[(&format!("{schema}.meta"), tokio_postgres::types::Type::TEXT)],
         )
-        .await?
-        .try_get::<_, bool>(0)?;
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+async fn try_migrate(client: &Client, joining: Joining<'_>) -> Result<Uuid, MigrationError> {
+    let schema = joining.schema;
+    let exists = has_log(client, schema).await?;
     let has_schema = client
         .query_typed_one(
             "SELECT to_regnamespace($1) IS NOT NULL",
@@ -94,7 +157,7 @@ async fn try_migrate(
         client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
     }
     client.batch_execute("BEGIN").await?;
-    let result = migrate_in_transaction(client, target, exists, key, log).await;
+    let result = migrate_in_transaction(client, joining, exists).await;
     let end = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = within("create the tables", client.batch_execute(end)).await;
     let log = result?;
@@ -104,30 +167,17 @@ async fn try_migrate(
 
 async fn migrate_in_transaction(
     client: &Client,
-    target: &str,
+    joining: Joining<'_>,
     exists: bool,
-    key: Fingerprint,
-    log: Uuid,
 ) -> Result<Uuid, MigrationError> {
-    let (mut layout, mut id) = (0, log);
+    let (mut layout, mut id) = (0, joining.new_log);
     if exists {
         let row = client.query_one("SELECT layout, key_id, log FROM meta FOR UPDATE", &[]).await?;
         layout = row.try_get::<_, i32>(0)?;
-        let wanted: String = row.try_get(1)?;
         id = row.try_get(2)?;
-        if wanted != key.to_string() {
-            let (target, found) = (target.to_owned(), key.to_string());
-            return Err(MigrationError::Log(LogError::DatabaseKey { target, wanted, found }));
-        }
+        check_meta(joining, layout, row.try_get(1)?).map_err(MigrationError::Log)?;
     }
     let known = newest_layout();
-    if layout > known {
-        return Err(MigrationError::Log(LogError::NewerSchema {
-            target: target.to_owned(),
-            found: layout,
-            known,
-        }));
-    }
     let done = usize::try_from(layout).unwrap_or(usize::MAX);
     for migration in MIGRATIONS.iter().skip(done) {
         client.batch_execute(migration).await?;
@@ -136,11 +186,12 @@ async fn migrate_in_transaction(
         client
             .execute(
                 "INSERT INTO meta (log, layout, key_id) VALUES ($1, $2, $3)",
-                &[&log, &known, &key.to_string()],
+                &[&id, &known, &joining.key.to_string()],
             )
             .await?;
     } else if layout < known {
         client.execute("UPDATE meta SET layout = $1", &[&known]).await?;
     }
+    check_complete(client, joining).await.map_err(MigrationError::Log)?;
     Ok(id)
 }

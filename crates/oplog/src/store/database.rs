@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::panic_guard::catch_panic;
-use crate::{LogError, files};
+use crate::{LogError, files, marks};
 
 /// Size of the page cache in bytes. Recovery reads each stream only once, so a larger cache wouldn't help.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -69,8 +69,8 @@ pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             found => found.map_err(|error| LogError::from_io(&path, "access", error))?,
         };
-        // sled stores large values in a folder with this name.
-        if found.is_dir() && files::file_name(&path) == "blobs" {
+        // sled stores large values in a folder with this name. The marks were checked before.
+        if found.is_dir() && (files::file_name(&path) == "blobs" || marks::is_mark(&path)) {
             continue;
         }
         if !found.is_file() {

@@ -61,6 +61,20 @@ impl SledLog {
         }
     }
 
+    /// Returns all intact inventories, each with its cluster and application.
+    pub(super) fn list_inventories(&self) -> Result<Vec<(String, String, ApplicationInventory)>, LogError> {
+        let _state = self.lock();
+        let mut found = Vec::new();
+        for (key, _) in self.database.rows(&[keys::INVENTORY])? {
+            if let Some(keys::Key::Inventory(id)) = keys::parse(&key)
+                && let (_, Some(row)) = self.read_inventory(id)?
+            {
+                found.push((row.cluster, row.application, row.known));
+            }
+        }
+        Ok(found)
+    }
+
     pub(super) fn write_inventory_change(&self, update: &InventoryUpdate) -> Result<(), LogError> {
         let mut state = self.lock_to_write()?;
         let (mut changed, mut batch) = (InventoryChanges::default(), sled::Batch::default());

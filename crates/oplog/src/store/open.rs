@@ -23,7 +23,10 @@ use super::{LiveStream, OpenOptions, SledLog, State, examine, record, repair};
 use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, QuarantinedRow, Subject};
 use crate::witness::{Progress, WITNESS_FILE, Witness, WitnessContent};
-use crate::{Codecs, Damage, ImpairedStream, LogError, LogStats, RawEntry, files, holder, key, witness};
+use crate::{
+    Codecs, Damage, ImpairedStream, LogAccess, LogError, LogStats, RawEntry, files, holder, key, marks,
+    witness,
+};
 
 /// Maximum length in characters of the writer's name stored on a takeover.
 const WRITER_MAX_CHARS: usize = 200;
@@ -42,9 +45,19 @@ impl SledLog {
     ///
     /// Returns an error if the directory itself can't be used, with advice on what to do next.
     pub fn open(directory: impl AsRef<Path>, options: OpenOptions) -> Result<Self, LogError> {
+        Self::open_with_access(directory, options, &LogAccess::Normal)
+    }
+
+    /// Opens the log like [`SledLog::open`], as an end of a copy or for normal use.
+    pub fn open_with_access(
+        directory: impl AsRef<Path>,
+        options: OpenOptions,
+        access: &LogAccess,
+    ) -> Result<Self, LogError> {
         let directory = directory.as_ref().to_path_buf();
         files::create_folder(&directory)?;
         let lock = holder::take_lock(&directory, &options.holder)?;
+        marks::check(&directory, access)?;
         // Load the key before any check: with a different key, everything would look damaged.
         let (key, mut is_changed) = key::load_or_create_key(&directory, options.key)?;
         for folder in ["quarantine", "blobs"] {

@@ -15,7 +15,7 @@ use crate::copy::{self, FileDigests};
 use crate::holder::Lock;
 use crate::quarantine::Quarantine;
 use crate::witness::{self, WITNESS_FILE};
-use crate::{Codecs, LogError, LogKey, files, key};
+use crate::{Codecs, LogAccess, LogError, LogKey, files, key, marks};
 
 /// Maximum number of checks of a log that another process keeps writing to.
 const CHECK_ATTEMPTS_MAX: u32 = 5;
@@ -59,6 +59,7 @@ impl SledLog {
         codecs: Codecs,
     ) -> Result<Self, LogError> {
         let directory = directory.as_ref().to_path_buf();
+        marks::check(&directory, &LogAccess::Normal)?;
         let key = key::load_key_for_reading(&directory, key)?;
         let mut attempt = 1;
         loop {

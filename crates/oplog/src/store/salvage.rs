@@ -22,7 +22,7 @@ use tidegate_model::StreamId;
 use super::database::{Database, OpenError, check_files};
 use super::head::Head;
 use super::{keys, record};
-use crate::frame::{self, Address, Family, FramedRecord};
+use crate::frame::{self, Address, Family, FrameError, FramedRecord, MAX_RECORD_BYTES};
 use crate::quarantine::{Quarantine, Subject};
 use crate::witness::WitnessContent;
 use crate::{LogError, files};
@@ -30,8 +30,7 @@ use crate::{LogError, files};
 /// Number of bytes searched at a time.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// Overlap of two chunks in bytes, at least the size of the largest record in a row, a summary with its
-/// frame.
+/// Minimum overlap of two chunks in bytes. Only records that were copied from a database are larger.
 const OVERLAP_BYTES: usize = 512 << 10;
 
 /// Number of record bytes written to the new database at a time.
@@ -190,16 +189,18 @@ fn search_file(path: &Path, found: &mut FoundRecords) -> Result<(), LogError> {
     loop {
         let most = u64::try_from(CHUNK_BYTES).unwrap_or(u64::MAX);
         let read = file.by_ref().take(most).read_to_end(&mut chunk).map_err(failed)?;
-        collect_records(&chunk, found);
+        let incomplete = collect_records(&chunk, found);
         if read < CHUNK_BYTES {
             return Ok(());
         }
-        chunk.drain(..chunk.len().saturating_sub(OVERLAP_BYTES));
+        let searched = chunk.len().saturating_sub(OVERLAP_BYTES);
+        chunk.drain(..incomplete.map_or(searched, |at| at.min(searched)));
     }
 }
 
-fn collect_records(chunk: &[u8], found: &mut FoundRecords) {
-    let mut rest = chunk;
+/// Collects the records in a chunk. Returns the offset of the first record that continues after the chunk, if any.
+fn collect_records(chunk: &[u8], found: &mut FoundRecords) -> Option<usize> {
+    let (mut rest, mut incomplete) = (chunk, None);
     while let Some(candidate) = frame::find_frame(rest).and_then(|at| rest.get(at..)) {
         rest = match frame::parse_frame(candidate) {
             Ok((framed, after)) => {
@@ -209,9 +210,17 @@ fn collect_records(chunk: &[u8], found: &mut FoundRecords) {
                 }
                 after
             }
-            Err(_) => candidate.get(1..).unwrap_or_default(),
+            Err(error) => {
+                if let FrameError::Length { stated, found } = error
+                    && (found..=MAX_RECORD_BYTES).contains(&stated)
+                {
+                    incomplete.get_or_insert(chunk.len().saturating_sub(candidate.len()));
+                }
+                candidate.get(1..).unwrap_or_default()
+            }
         };
     }
+    incomplete
 }
 
 fn add_record(found: &mut FoundRecords, key: Vec<u8>, number: u64, row: &[u8]) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tidegate_model::{Gvk, OperationPhase, Timestamp};
 use tidegate_oplog::{
     AppendOf, ApplicationInventory, Epoch, Inventory, InventoryChange, InventoryUpdate, LogError, Lookup,
-    OpenOptions, Retention, SledLog,
+    OpenOptions, Retention, SledLog, Store,
 };
 
 use crate::files::copy_folder;
@@ -44,7 +44,7 @@ fn golden_state() -> State {
     State { waves: vec![1, 300, 70_000, u32::MAX], padding: "snapshot".to_owned() }
 }
 
-fn open_golden(path: &Path) -> Log {
+pub fn open_golden(path: &Path) -> Log {
     SledLog::open(path, OpenOptions { codecs: all_codecs(), ..kit::open_options() }).unwrap()
 }
 
@@ -101,7 +101,7 @@ fn write_streams(log: &Log) {
     assert_eq!(log.compact(&keep, kit::NOW).unwrap().events, 6);
 }
 
-fn read_streams(log: &Log) {
+fn read_streams(log: &impl Store) {
     let entry = log.entry_as::<VoyageEvent>(operation(4)).unwrap().unwrap();
     assert_eq!((entry.epoch.number(), entry.sequence), (3, 2));
     assert_eq!((entry.summary.set.as_deref(), entry.summary.application), (Some("fleet"), None));
@@ -124,7 +124,7 @@ fn place_names() -> impl Iterator<Item = String> {
     (0..2_000).map(|number| format!("server-{number}"))
 }
 
-fn read_inventories(log: &Log) {
+fn read_inventories(log: &impl Store) {
     let known = |cluster| log.inventory(cluster, "shop").unwrap();
     assert_eq!(
         known("small"),
@@ -138,7 +138,7 @@ fn read_inventories(log: &Log) {
     );
 }
 
-fn read_operations(log: &Log) {
+fn read_operations(log: &impl Store) {
     assert_eq!(log.damage(), []);
     let shop = [ended_listing(1, "shop"), ended_listing(2, "shop"), open_listing(3, "shop")];
     assert_eq!(log.listing_of(Lookup::of_application("shop")), shop);
@@ -152,6 +152,13 @@ fn read_operations(log: &Log) {
     assert_eq!(loaded.snapshot, Some((2, golden_state())));
     assert_eq!(loaded.events, waves_passed(3..=3));
     assert_eq!(log.blob(BLOB.parse().unwrap()).unwrap(), CONTENT);
+}
+
+/// Checks the whole content of a golden log.
+pub fn read_all(log: &impl Store) {
+    read_operations(log);
+    read_inventories(log);
+    read_streams(log);
 }
 
 #[test]
@@ -173,9 +180,7 @@ fn golden_logs_stay_readable() {
         let path = copied.path().join("state");
         copy_folder(&golden_folder(format), &path);
         let log = open_golden(&path);
-        read_operations(&log);
-        read_inventories(&log);
-        read_streams(&log);
+        read_all(&log);
         // The operation can continue.
         log.append_all(vec![append_to_shop(3, 4, waves_passed(4..=4))]).unwrap();
         drop(log);

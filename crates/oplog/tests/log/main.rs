@@ -14,6 +14,7 @@ mod inventory;
 mod kinds;
 mod kit;
 mod layouts;
+mod log_copy;
 mod postgres;
 mod postgres_server;
 mod process;

@@ -55,7 +55,7 @@ impl OpenWithCodecs for Postgres {
     }
 }
 
-fn options(url: &str, replica: &str) -> PostgresOptions {
+pub fn options(url: &str, replica: &str) -> PostgresOptions {
     PostgresOptions {
         target: PostgresTarget::parse(url, None, |_| Err("no TLS on a socket".to_owned())).unwrap(),
         replica: replica.to_owned(),
@@ -65,11 +65,11 @@ fn options(url: &str, replica: &str) -> PostgresOptions {
     }
 }
 
-fn join(url: &str, replica: &str) -> PostgresLog {
+pub fn join(url: &str, replica: &str) -> PostgresLog {
     PostgresLog::join(options(url, replica)).unwrap()
 }
 
-fn lead(log: PostgresLog) -> PostgresLog {
+pub fn lead(log: PostgresLog) -> PostgresLog {
     assert_eq!(log.try_lead().unwrap(), LeadAttempt::Leading);
     log
 }

@@ -13,10 +13,12 @@ use crate::kit::{
     Append, Disk, Event, Memory, NOW, ReopenableLog, State, append_to_shop, finished_summary,
     loaded_stream as loaded_of, operation, operation_summary,
 };
+use crate::log_copy::{MovingDatabase, MovingDisk};
 use crate::postgres::Postgres;
+use crate::postgres_server::PostgresServer;
 
 const OPERATIONS: u128 = 5;
-const APPLICATIONS: [&str; 2] = ["shop", "bank"];
+const APPLICATIONS: [&str; 5] = ["shop", "bank", "mint", "mill", "forge"];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -49,12 +51,9 @@ struct ModelStream {
     is_reduced: bool,
 }
 
-#[derive(Debug, Default)]
-struct Model(BTreeMap<u128, ModelStream>);
-
-fn application_of(number: u128) -> &'static str {
-    APPLICATIONS[usize::try_from(number % 2).unwrap()]
-}
+/// Streams by number, and the number of applications that they belong to.
+#[derive(Debug)]
+struct Model(BTreeMap<u128, ModelStream>, u128);
 
 fn state_at(at: u64) -> State {
     State { waves: vec![], padding: format!("state after {at}") }
@@ -76,10 +75,11 @@ impl Model {
         if snapshot {
             kept.snapshot = Some(last);
         }
+        let application = APPLICATIONS[usize::try_from(number % self.1).unwrap()];
         let summary = if kept.has_ended {
-            finished_summary(number, application_of(number))
+            finished_summary(number, application)
         } else {
-            operation_summary(number, application_of(number))
+            operation_summary(number, application)
         };
         Append { snapshot: snapshot.then(|| state_at(last)), summary, ..append_to_shop(number, first, new) }
     }
@@ -87,9 +87,9 @@ impl Model {
     fn compact(&mut self, history: usize, summaries: usize, open_events: u64) -> CompactionResult {
         let mut done = CompactionResult::default();
         let mut forgotten = Vec::new();
-        for each in 0..2 {
+        for each in 0..self.1 {
             let ended =
-                self.0.iter_mut().rev().filter(|(number, kept)| **number % 2 == each && kept.has_ended);
+                self.0.iter_mut().rev().filter(|(number, kept)| **number % self.1 == each && kept.has_ended);
             for (position, (number, kept)) in ended.enumerate() {
                 if !kept.is_reduced && position >= history {
                     kept.is_reduced = true;
@@ -134,8 +134,12 @@ impl Model {
     }
 }
 
-fn run_steps(mut kept: impl ReopenableLog, steps: &[Step]) {
-    let mut model = Model::default();
+fn run_steps(kept: impl ReopenableLog, steps: &[Step]) {
+    run_steps_with(kept, steps, 2);
+}
+
+fn run_steps_with(mut kept: impl ReopenableLog, steps: &[Step], applications: u128) {
+    let mut model = Model(BTreeMap::new(), applications);
     let choose =
         |which: &Index| u128::try_from(which.index(usize::try_from(OPERATIONS).unwrap())).unwrap() + 1;
     for step in steps {
@@ -199,6 +203,21 @@ proptest! {
     fn the_log_in_postgres_matches_the_model(steps in prop::collection::vec(step_strategy(), 1..40)) {
         if let Some(kept) = Postgres::available() {
             run_steps(kept, &steps);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Two operations of one application can't both be open in a log that is copied, so each has its own.
+    #[test]
+    fn a_log_that_moves_at_every_reopening_matches_the_model(
+        steps in prop::collection::vec(step_strategy(), 1..25),
+    ) {
+        if PostgresServer::shared().is_some() {
+            run_steps_with(MovingDisk::create(), &steps, OPERATIONS);
+            run_steps_with(MovingDatabase::create(), &steps, OPERATIONS);
         }
     }
 }
