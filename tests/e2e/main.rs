@@ -34,6 +34,7 @@ mod help;
 mod http_receiver;
 mod kill;
 mod live;
+mod log_copy;
 mod manifests;
 mod many_kills;
 mod member_removal;
@@ -47,6 +48,8 @@ mod permissions;
 mod plan;
 mod plan_details;
 mod plugin;
+#[path = "../../crates/oplog/tests/log/postgres_server.rs"]
+mod postgres_server;
 mod projects;
 mod prune_confirmation;
 mod random_kill;

@@ -11,6 +11,7 @@ mod health;
 #[cfg(test)]
 mod hints;
 mod ignore;
+mod log;
 #[cfg(test)]
 mod next_actions;
 mod ops;
@@ -41,6 +42,7 @@ pub use common::{Format, ServiceArgs, StateArgs};
 pub use delete::DeleteArgs;
 pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};
+pub use log::{CopyLogArgs, LogArgs, LogCommand, LogLocation};
 pub use ops::{
     EventsArgs, ExplainArgs, ExportArgs, OperationListArgs, OpsArgs, OpsCommand, OverrideArgs, RecordFormat,
     ResumeArgs, RetryTaskArgs, ScopeArgs, SimArgs, SimCommand, SingleOperationArgs,
@@ -113,6 +115,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// List, show and control operations
     Ops(OpsArgs),
+    /// Copy the operation log to PostgreSQL and back
+    Log(LogArgs),
     /// Run the service that continuously compares and syncs Applications
     Serve(Box<ServeArgs>),
     /// List, show and sync managed Applications

@@ -11,6 +11,7 @@ mod example;
 mod explain;
 mod export;
 mod health;
+mod log;
 mod manual;
 mod operation;
 mod ops;
@@ -46,6 +47,7 @@ pub async fn run(command: Command, printer: &Printer) -> Result<CommandOutcome, 
         Command::Resume(args) => resume::run(&args, printer).await,
         Command::Explain(args) => explain::run(&args, printer).await,
         Command::Ops(args) => ops::run(args.command, printer).await,
+        Command::Log(args) => log::run(args.command, printer),
         Command::Serve(args) => serve::run(&args, printer).await,
         Command::App(args) => app::run(args.command, printer).await,
         Command::Appset(args) => appset::run(args.command, printer).await,

@@ -9,7 +9,7 @@ use tidegate_executor::EngineError;
 use tidegate_kube::ConnectError;
 use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
-use tidegate_oplog::LogError;
+use tidegate_oplog::{CopyError, LogError};
 
 /// Error in a state directory, a cluster or an operation.
 #[derive(Debug, thiserror::Error)]
@@ -184,12 +184,24 @@ pub enum ServiceError {
     /// The operation log returned an error.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// The operation log couldn't be copied.
+    #[error(transparent)]
+    Copy(CopyError),
     /// The engine returned an error.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// An operation's log is inconsistent.
     #[error(transparent)]
     Damaged(#[from] IllegalEvent),
+}
+
+impl From<CopyError> for ServiceError {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::Log(error) => Self::Log(error),
+            error => Self::Copy(error),
+        }
+    }
 }
 
 impl From<NameError> for ServiceError {
@@ -282,7 +294,8 @@ impl ServiceError {
             | Self::NotAllowed { .. }
             | Self::DifferentCluster { .. }
             | Self::ClusterReplaced { .. }
-            | Self::Log(LogError::Locked { .. })
+            | Self::Log(LogError::Locked { .. } | LogError::ReplicaJoined { .. })
+            | Self::Copy(CopyError::TwoOpenOperations { .. })
             | Self::Engine(
                 EngineError::Busy { .. }
                 | EngineError::Rejected { .. }
@@ -290,6 +303,7 @@ impl ServiceError {
                 | EngineError::NotRunning { .. },
             ) => ErrorCategory::Refused,
             Self::Log(_)
+            | Self::Copy(_)
             | Self::Engine(_)
             | Self::Cluster { .. }
             | Self::Io { .. }

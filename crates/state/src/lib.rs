@@ -5,6 +5,7 @@
 //! state_dir     folder of a process: its files and their permissions
 //! log           operation log of a state directory
 //! shared_log    operation log in PostgreSQL, shared with standbys
+//! log_copy      copies of an operation log from a state directory to PostgreSQL and back
 //! stored_plans  plans that wait for approval
 //! clusters      connections to the clusters of operations
 //! simulated     simulated clusters of a state directory
@@ -24,6 +25,7 @@ pub mod gates;
 pub mod last_sync;
 pub mod leadership;
 pub mod log;
+pub mod log_copy;
 pub mod notices;
 pub mod operations;
 pub mod outage;

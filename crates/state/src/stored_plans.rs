@@ -11,6 +11,7 @@
 //! loses a confirmed change. Every change holds the folder's lock, both within a process and across
 //! processes.
 
+mod plan_copy;
 mod plan_files;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock};
 use tidegate_model::{Action, Digest, OperationId, PlanApproval, Timestamp};
-use tidegate_oplog::{PostgresLog, SealedFolder};
+use tidegate_oplog::{PostgresLog, SealedFolder, check_not_moved};
 use tokio::sync::broadcast;
 
 use self::plan_files::{PlanFiles, PlanFolder};
@@ -152,7 +153,12 @@ impl StoredPlans {
     }
 
     /// Opens the plans in a state directory. Returns `None` if it was never used or its key isn't accessible.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory's log was moved to a database, which then contains the plans.
     pub fn open_existing(state_dir: &StateDir) -> Result<Option<Self>, ServiceError> {
+        check_not_moved(state_dir.path())?;
         Self::open_on_disk(state_dir, Arc::new(SystemDisk))
     }
 

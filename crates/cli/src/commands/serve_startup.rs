@@ -165,7 +165,7 @@ pub async fn report_outages(mut outage: watch::Receiver<Option<String>>, app_sta
 }
 
 /// Parses the URL of the operation log, and reads the password.
-fn log_target(url: &str, password: Option<&Path>) -> Result<PostgresTarget, CliError> {
+pub fn log_target(url: &str, password: Option<&Path>) -> Result<PostgresTarget, CliError> {
     let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| CliError::io("read", path, error));
     let password = password.map(read).transpose()?;
     let password = password.as_deref().map(|text| text.trim_end_matches(['\r', '\n']));

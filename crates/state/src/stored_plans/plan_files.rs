@@ -136,6 +136,33 @@ impl PlanFiles {
         }
     }
 
+    /// Returns the names of the contents of all plans.
+    pub(super) fn content_names(&self) -> Result<BTreeSet<Digest>, ServiceError> {
+        match self {
+            Self::Folder(files) => Ok(files.sealed.names()?),
+            Self::Shared(log, _) => {
+                let names = log.list_kept(KeptKind::PlanContent)?;
+                Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+            }
+        }
+    }
+
+    /// Returns the encrypted bytes of a plan's content.
+    pub(super) fn sealed_content(&self, name: Digest) -> Result<Vec<u8>, ServiceError> {
+        match self {
+            Self::Folder(files) => Ok(files.sealed.sealed(name)?),
+            Self::Shared(log, _) => Ok(log.kept_bytes(KeptKind::PlanContent, name)?),
+        }
+    }
+
+    /// Stores the encrypted bytes of a plan's content, which must be encrypted with the same key.
+    pub(super) fn put_sealed_content(&self, name: Digest, sealed: &[u8]) -> Result<(), ServiceError> {
+        match self {
+            Self::Folder(files) => Ok(files.sealed.put_sealed(name, sealed)?),
+            Self::Shared(log, _) => Ok(log.keep(KeptKind::PlanContent, &name.to_string(), sealed)?),
+        }
+    }
+
     /// Removes all content that isn't in `retained`.
     pub(super) fn retain_content(&self, retained: &BTreeSet<Digest>) -> Result<(), ServiceError> {
         match self {
