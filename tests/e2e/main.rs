@@ -48,6 +48,7 @@ mod permissions;
 mod plan;
 mod plan_details;
 mod plugin;
+#[allow(clippy::disallowed_methods, reason = "the server is a process")]
 #[path = "../../crates/oplog/tests/log/postgres_server.rs"]
 mod postgres_server;
 mod projects;
