@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use tidegate_cluster::{ApplyRequest, ApplyResult, ClusterError, ErrorKind, Refusal, WriteMode};
+use tidegate_cluster::{ApplyRequest, ApplyResult, ClusterError, ErrorKind, Refusal, WriteMode, check_write};
 use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
@@ -60,7 +60,8 @@ impl KubeCluster {
         };
         let take_over = if dry_run { Vec::new() } else { take_over };
         let mut applied = match self.write_in_mode(mode, &target, object, only, take_over, manner).await {
-            Err(error) if error.kind == ErrorKind::Timeout => {
+            // If writes aren't allowed at the moment, the server isn't the cause.
+            Err(error) if error.kind == ErrorKind::Timeout && check_write().is_ok() => {
                 return Err(self.reclassify_timeout(&target, error).await);
             }
             other => other?,
@@ -110,7 +111,7 @@ impl KubeCluster {
 
     /// Reclassifies a write timeout if the object can still be read. The cluster is up then, but something
     /// that writes depend on, such as an admission webhook, isn't responding.
-    async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
+    pub(crate) async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
         let place = if target.name.is_empty() {
             format!("{}?limit=1", target.collection_path())
         } else {

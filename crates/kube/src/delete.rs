@@ -4,6 +4,7 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use tidegate_cluster::{
     ClusterError, DeleteRequest, DeleteResult, ErrorKind, FinalizerRemoval, JobStart, Propagation,
+    check_write,
 };
 use tidegate_model::{Object, OperationId, annotations};
 
@@ -105,6 +106,9 @@ impl KubeCluster {
         });
         let error = match self.send_patch(&target, MERGE_PATCH, &patch, *operation).await {
             Ok(job) => return Ok(job),
+            Err(error) if error.kind == ErrorKind::Timeout && check_write().is_ok() => {
+                return Err(self.reclassify_timeout(&target, error).await);
+            }
             Err(error) => error,
         };
         // Servers refuse a different UID with various errors, so only the object tells whether it was

@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::{Gvk, ObjectKey, annotations};
 
+/// Label with the queue that Kueue admits a Job from.
+const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+
 /// A Kubernetes object of any kind, as JSON.
 ///
 /// `apiVersion` and `kind` are never empty, and `metadata` is a map. The constructor checks this.
@@ -298,10 +301,18 @@ impl Object {
         }
     }
 
-    /// Returns true for a Job that an operation created suspended and hasn't started.
+    /// Returns true for a Job that an operation created suspended and must start. Kueue starts Jobs with a queue
+    /// itself.
     pub fn is_unstarted_job(&self) -> bool {
         self.annotation(annotations::HOOK_START).is_some()
             && self.pointer("/spec/suspend") == Some(&Value::Bool(true))
+            && !self.has_queue()
+    }
+
+    /// Returns true for a Job that Kueue admits from a queue. The label may be in the manifest, or Kueue adds it to
+    /// the created object.
+    pub fn has_queue(&self) -> bool {
+        self.label(QUEUE_LABEL).is_some()
     }
 
     /// Makes a Job start only when its operation starts it.

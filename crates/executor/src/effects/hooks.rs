@@ -14,9 +14,6 @@ use super::resources;
 use super::subject::{Subject, applied_result, copy_manifest};
 use crate::health_evaluation;
 
-/// Label with the queue that Kueue admits a Job from. Kueue suspends and starts such Jobs itself.
-const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
-
 /// Marks a hook as created by this operation, in this phase and attempt.
 fn mark_hook(subject: &Subject<'_>, object: &mut Object) {
     object.set_annotation(annotations::OPERATION_ID, subject.operation.to_string());
@@ -43,21 +40,25 @@ fn is_from_operation(subject: &Subject<'_>, object: &Object) -> bool {
 /// Returns true if an object may be deleted to make room for a hook, because it is a hook or belongs to the
 /// application.
 fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
-    let SyncRequest { application, tracking, .. } = subject.request;
     let hook = [annotations::HOOK, annotations::HELM_HOOK, annotations::OPERATION_ID];
-    tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
+    is_tracked(subject, object) || hook.iter().any(|name| object.annotation(name).is_some())
+}
+
+fn is_tracked(subject: &Subject<'_>, object: &Object) -> bool {
+    let SyncRequest { application, tracking, .. } = subject.request;
+    tracking.is_owner(application, object)
 }
 
 /// Returns the other operation that is running this hook object. Only that operation may end it, whatever the
 /// hook's policy says. Any other would interrupt its work.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
-    // A hook being deleted doesn't count: deleting it means accepting the interruption. Neither does a Job
-    // that was never started. It may be left from a process that another one replaced.
+    // A hook being deleted doesn't count: deleting it means accepting the interruption. Neither does a Job of
+    // this application that was never started. It may be left from a process that another one replaced.
     if is_from_operation(subject, found)
         || found.is_deleting()
         || has_ended(found)
-        || found.is_unstarted_job()
+        || found.is_unstarted_job() && is_tracked(subject, found)
     {
         return None;
     }
@@ -128,8 +129,10 @@ async fn clear_existing(
             subject.request.application
         )));
     }
-    // Never keep an object that this operation created in another phase or attempt, whatever the policy.
-    if should_keep_older(subject) && !is_from_operation(subject, found) && !found.is_deleting() {
+    // Never keep an object that this operation created in another phase or attempt, or a Job that never ran,
+    // whatever the policy.
+    let is_usable = !is_from_operation(subject, found) && !found.is_deleting() && !found.is_unstarted_job();
+    if should_keep_older(subject) && is_usable {
         return Ok(PlaceAction::Reuse);
     }
     remove(cluster, subject, found).await.map(PlaceAction::Clear)
@@ -198,10 +201,7 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
 /// manifest suspends, start in other ways.
 fn starts_suspended(object: &Object) -> bool {
     let is_suspended = object.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
-    object.group() == "batch"
-        && object.kind() == "Job"
-        && !is_suspended
-        && object.label(QUEUE_LABEL).is_none()
+    object.group() == "batch" && object.kind() == "Job" && !is_suspended && !object.has_queue()
 }
 
 /// Returns a hook that was created suspended and must be started. `None` if the object is already running.

@@ -31,9 +31,7 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
             step == Some(WaveStep::Pruning)
         }
         // Until the hook is created, another client can take its name.
-        OperationEvent::HookCleared { .. }
-        | OperationEvent::HookNameInUse { .. }
-        | OperationEvent::HookSuspended { .. } => {
+        OperationEvent::HookCleared { .. } | OperationEvent::HookNameInUse { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying))
         }
         OperationEvent::DeletionCompleted { .. }
@@ -47,9 +45,9 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
         OperationEvent::Applied { .. } | OperationEvent::WarningsReceived { .. } => {
             in_wave || *stage == Stage::Terminating
         }
-        OperationEvent::RunnerStarted { .. } | OperationEvent::RecreationStarted { .. } => {
-            step == Some(WaveStep::Applying)
-        }
+        OperationEvent::RunnerStarted { .. }
+        | OperationEvent::HookSuspended { .. }
+        | OperationEvent::RecreationStarted { .. } => step == Some(WaveStep::Applying),
         OperationEvent::TaskCompleted { .. } | OperationEvent::HookFinalizerRemoved { .. } => {
             in_wave || ending
         }

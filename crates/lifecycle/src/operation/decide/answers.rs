@@ -153,7 +153,13 @@ impl TaskContext<'_> {
                 vec![OperationEvent::HookNameInUse { task: self.id, by: Some(by) }]
             }
             Ok(ClearingResult::Adopted(applied)) => self.applied_events(applied),
-            Ok(ClearingResult::Suspended(hook)) => self.suspended_events(hook),
+            Ok(ClearingResult::Suspended(hook)) if self.step() == Some(WaveStep::Applying) => {
+                self.suspended_events(hook)
+            }
+            // The hook starts later. Applying its manifest then finds the same Job.
+            Ok(ClearingResult::Suspended(_)) => {
+                vec![OperationEvent::HookCleared { task: self.id, deleting: None }]
+            }
             Err(error) => self.retry_or_fail(error, |message| {
                 self.task_failed_event(OperationPhase::Error, format!("failed to delete resource: {message}"))
             }),

@@ -158,10 +158,7 @@ const TABLE: [(&str, [&str; 3]); 20] = [
     ("Wave DryRun", [ALWAYS_LEGAL, LEGAL_IN_WAVE, "DryRunPassed DryRunFailed"]),
     ("Pruning", [ALWAYS_LEGAL, LEGAL_IN_WAVE, "ObjectDeleted DeletionStarted"]),
     ("AwaitingGone", [ALWAYS_LEGAL, LEGAL_IN_WAVE, "DeletionCompleted"]),
-    (
-        "Clearing",
-        [ALWAYS_LEGAL, LEGAL_IN_WAVE, "HookCleared HookNameInUse HookSuspended Applied WarningsReceived"],
-    ),
+    ("Clearing", [ALWAYS_LEGAL, LEGAL_IN_WAVE, "HookCleared HookNameInUse Applied WarningsReceived"]),
     (
         "Applying",
         [
