@@ -150,7 +150,7 @@ fn a_suspended_job_starts_after_its_creation_is_recorded() {
             delete Job/backup
             # successfully synced (all tasks run)
             = 1 Job/backup Synced Succeeded: starting
-            = 2 Deployment/api Synced Succeeded: api applied
+            = 2 Deployment/api Synced Running: api applied
             ",
     );
 }
