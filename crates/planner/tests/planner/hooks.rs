@@ -75,7 +75,7 @@ fn no_deletion_hook_runs_if_objects_stay() {
         (
             deleted(Cascade::Background).options(|options| options.skip_hooks = true),
             "Sync 0: prune ConfigMap shop/a",
-            "do not run in this deletion",
+            "do not run during this deletion",
         ),
     ] {
         let planned = case.plan();
