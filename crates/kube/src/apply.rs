@@ -60,11 +60,8 @@ impl KubeCluster {
         };
         let take_over = if dry_run { Vec::new() } else { take_over };
         let mut applied = match self.write_in_mode(mode, &target, object, only, take_over, manner).await {
-            // If writes aren't allowed at the moment, the server isn't the cause.
-            Err(error) if error.kind == ErrorKind::Timeout && check_write().is_ok() => {
-                return Err(self.reclassify_timeout(&target, error).await);
-            }
-            other => other?,
+            Ok(applied) => applied,
+            Err(error) => return Err(self.reclassify_timeout(&target, error).await),
         };
         if !dry_run
             && is_definition(&gvk)
@@ -109,9 +106,13 @@ impl KubeCluster {
         }
     }
 
-    /// Reclassifies a write timeout if the object can still be read. The cluster is up then, but something
-    /// that writes depend on, such as an admission webhook, isn't responding.
+    /// Reclassifies the timeout of a write if the object can still be read. The cluster is up then, but
+    /// something that writes depend on, such as an admission webhook, isn't responding. Returns other errors
+    /// unchanged, including that of a write that wasn't allowed to be sent.
     pub(crate) async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
+        if error.kind != ErrorKind::Timeout || check_write().is_err() {
+            return error;
+        }
         let place = if target.name.is_empty() {
             format!("{}?limit=1", target.collection_path())
         } else {

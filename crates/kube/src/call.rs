@@ -11,7 +11,6 @@ use tidegate_model::OperationId;
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 const IMPERSONATE_USER: &str = "impersonate-user";
 const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 

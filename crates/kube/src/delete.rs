@@ -4,12 +4,12 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use tidegate_cluster::{
     ClusterError, DeleteRequest, DeleteResult, ErrorKind, FinalizerRemoval, JobStart, Propagation,
-    check_write,
 };
 use tidegate_model::{Object, OperationId, annotations};
 
 use crate::KubeCluster;
-use crate::call::{Call, JSON, JSON_PATCH, MERGE_PATCH};
+use crate::call::{Call, JSON, JSON_PATCH};
+use crate::patch::JSON_MERGE;
 use crate::paths::Target;
 use crate::response::CallSubject;
 
@@ -104,12 +104,9 @@ impl KubeCluster {
             "metadata": { "uid": uid, "annotations": { annotations::HOOK_START: null } },
             "spec": { "suspend": false },
         });
-        let error = match self.send_patch(&target, MERGE_PATCH, &patch, *operation).await {
+        let error = match self.send_patch(&target, JSON_MERGE, &patch, *operation).await {
             Ok(job) => return Ok(job),
-            Err(error) if error.kind == ErrorKind::Timeout && check_write().is_ok() => {
-                return Err(self.reclassify_timeout(&target, error).await);
-            }
-            Err(error) => error,
+            Err(error) => self.reclassify_timeout(&target, error).await,
         };
         // Servers refuse a different UID with various errors, so only the object tells whether it was
         // replaced.

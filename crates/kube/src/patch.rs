@@ -37,7 +37,7 @@ use tidegate_model::{Gvk, describe_json_type};
 type Fields = Map<String, Value>;
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const JSON_MERGE: &str = "application/merge-patch+json";
+pub(crate) const JSON_MERGE: &str = "application/merge-patch+json";
 
 /// Body of a PATCH request.
 ///

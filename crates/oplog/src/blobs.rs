@@ -13,6 +13,7 @@
 //! binds the content to its name. Files appear only when complete, and are durable before their name is
 //! returned.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -152,21 +153,7 @@ impl BlobStore {
     pub(crate) fn put(&self, content: &[u8]) -> Result<Digest, LogError> {
         check_blob_size(content)?;
         let digest = self.digest_of(content)?;
-        let path = self.path(digest);
-        let folder = files::parent_folder(&path).to_path_buf();
-        files::create_folder(&folder)?;
-        match self.check(digest) {
-            // The process that wrote the file may have been killed before it synced the folder.
-            Ok(()) => files::sync_folder(&folder)?,
-            Err(LogError::BlobMissing { .. } | LogError::BlobDamaged { .. }) => {
-                let file = self.pack(digest, content)?;
-                files::write_durably(&path, &file)?;
-                self.files_written.fetch_add(1, Ordering::Relaxed);
-                self.bytes_written
-                    .fetch_add(u64::try_from(file.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            }
-            Err(error) => return Err(error),
-        }
+        self.store(digest, || Ok(Cow::Owned(self.pack(digest, content)?)))?;
         Ok(digest)
     }
 
@@ -180,14 +167,27 @@ impl BlobStore {
     /// Stores sealed bytes from another log with the same key durably, and keeps the existing file if it is intact.
     pub(crate) fn put_sealed(&self, digest: Digest, file: &[u8]) -> Result<(), LogError> {
         self.require_sealing()?.unpack(digest, file, || self.path(digest))?;
+        self.store(digest, || Ok(Cow::Borrowed(file)))
+    }
+
+    /// Writes a blob's file durably unless it is already intact.
+    fn store<'a>(
+        &self,
+        digest: Digest,
+        file: impl FnOnce() -> Result<Cow<'a, [u8]>, LogError>,
+    ) -> Result<(), LogError> {
         let path = self.path(digest);
         let folder = files::parent_folder(&path);
         files::create_folder(folder)?;
         match self.check(digest) {
+            // The process that wrote the file may have been killed before it synced the folder.
             Ok(()) => files::sync_folder(folder),
             Err(LogError::BlobMissing { .. } | LogError::BlobDamaged { .. }) => {
-                files::write_durably(&path, file)?;
+                let file = file()?;
+                files::write_durably(&path, &file)?;
                 self.files_written.fetch_add(1, Ordering::Relaxed);
+                self.bytes_written
+                    .fetch_add(u64::try_from(file.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -223,9 +223,7 @@ impl BlobStore {
 
     /// Checks that a blob exists and its file is intact.
     pub(crate) fn check(&self, digest: Digest) -> Result<(), LogError> {
-        let file = self.read(digest)?;
-        unframe(&file).map_err(|reason| LogError::BlobDamaged { digest, reason: reason.to_owned() })?;
-        Ok(())
+        self.sealed(digest).map(drop)
     }
 
     /// Returns true if a blob exists, without reading it.

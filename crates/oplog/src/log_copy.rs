@@ -7,8 +7,8 @@
 //! verify    the target: every record, the chain of digests, and the digest of each stream
 //! ```
 //!
-//! The callers hold the locks of both logs. Records are copied byte by byte. An interrupted copy can be repeated, because each stream is either complete or absent. Nothing in the
-//! target is ever overwritten.
+//! The callers hold the locks of both logs. Records are copied byte by byte. An interrupted copy can be repeated,
+//! because each stream is either complete or absent. Nothing in the target is ever overwritten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

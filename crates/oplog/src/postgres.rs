@@ -192,8 +192,8 @@ impl PostgresLog {
         Ok(log)
     }
 
-    /// Opens a log for reading, without joining it or changing anything. Returns `None` if there is no log. A reader
-    /// for a copy (`is_copy`) accepts an incomplete copy.
+    /// Opens an existing log for reading. The process neither joins the log nor changes it. Returns `None` if the log
+    /// doesn't exist. With `is_copy`, the log may be an incomplete copy.
     pub fn open_read_only(options: PostgresOptions, is_copy: bool) -> Result<Option<Self>, LogError> {
         let fingerprint = options.key.fingerprint();
         let log = Self::new(options)?;

@@ -203,11 +203,7 @@ impl SimState {
         let is_new = object.resource_version().is_empty();
         let (verb, write_kind) =
             if is_new { (Verb::Create, WriteKind::Create) } else { (Verb::Update, WriteKind::Put) };
-        let request = ApplyRequest {
-            validate: false,
-            operation,
-            ..ApplyRequest::new(object.clone(), WriteMode::Replace { recreate: false })
-        };
+        let request = put_request(object.clone(), operation);
         let is_there = is_new || self.find(&key).is_some();
         let attempt = WriteAttempt { verb, dry_run: false, key: key.clone(), operation };
         self.run_audited(attempt, refusal, |state| {
@@ -233,12 +229,7 @@ impl SimState {
                 return Err(api_error::not_found(&key));
             };
             job.start_job();
-            let request = ApplyRequest {
-                validate: false,
-                operation,
-                ..ApplyRequest::new(job, WriteMode::Replace { recreate: false })
-            };
-            state.write_manifest(field_manager(operation), &request, WriteKind::Put)
+            state.write_manifest(field_manager(operation), &put_request(job, operation), WriteKind::Put)
         })
     }
 
@@ -376,6 +367,12 @@ impl SimState {
         let made = self.write_manifest("kube-apiserver", &request, WriteKind::Create);
         assert!(made.is_ok(), "{}", made.err().unwrap_or_else(|| api_error::bad_request("")));
     }
+}
+
+/// Returns the request that replaces a whole object without validation.
+fn put_request(object: Object, operation: Option<OperationId>) -> ApplyRequest {
+    let mode = WriteMode::Replace { recreate: false };
+    ApplyRequest { validate: false, operation, ..ApplyRequest::new(object, mode) }
 }
 
 /// A result that contains details for the audit.

@@ -80,14 +80,9 @@ impl LeaseCoverage {
         }
     }
 
-    /// Returns true if a write is covered at this moment.
-    pub fn is_covered_now(&self) -> bool {
-        self.is_covered(*self.state.borrow())
-    }
-
     /// Returns an error with `reason` unless a write is covered at this moment.
     pub fn check_now(&self, reason: &str) -> Result<(), ClusterError> {
-        match self.is_covered_now() {
+        match self.is_covered(*self.state.borrow()) {
             true => Ok(()),
             false => Err(ClusterError::new(ErrorKind::Timeout, reason)),
         }

@@ -46,12 +46,10 @@ impl PostgresLog {
     pub fn claim_alone(&self, mut report: impl FnMut(&Replica)) -> Result<(), LogError> {
         loop {
             let attempt = self.try_lead()?;
-            let mut others = self.replicas()?;
-            others.retain(|replica| replica.incarnation != self.incarnation());
+            let others = self.other_replicas()?;
             let alive = self.find_alive(others.clone())?;
             if let Some(replica) = alive {
-                let (target, replica) = (self.inner.target.to_string(), replica.name);
-                return Err(LogError::ReplicaJoined { target, replica });
+                return Err(self.joined_error(replica));
             }
             match (attempt, others.first()) {
                 (LeadAttempt::Leading, None) => return Ok(()),
@@ -60,6 +58,16 @@ impl PostgresLog {
             }
             std::thread::park_timeout(CLAIM_INTERVAL);
         }
+    }
+
+    fn other_replicas(&self) -> Result<Vec<Replica>, LogError> {
+        let mut others = self.replicas()?;
+        others.retain(|replica| replica.incarnation != self.incarnation());
+        Ok(others)
+    }
+
+    fn joined_error(&self, replica: Replica) -> LogError {
+        LogError::ReplicaJoined { target: self.inner.target.to_string(), replica: replica.name }
     }
 
     /// Returns the first of the replicas with a heartbeat since this one started to watch it.
@@ -386,13 +394,9 @@ impl ImageStore for PostgresLog {
     /// Fails if a replica joined in the meantime. Later ones see the mark.
     fn mark_incomplete(&self, source_log: &str) -> Result<(), LogError> {
         self.set_incomplete(Some(source_log.to_owned()))?;
-        let others = self.replicas()?;
-        match others.into_iter().find(|replica| replica.incarnation != self.incarnation()) {
+        match self.other_replicas()?.into_iter().next() {
             None => Ok(()),
-            Some(replica) => {
-                let (target, replica) = (self.inner.target.to_string(), replica.name);
-                Err(LogError::ReplicaJoined { target, replica })
-            }
+            Some(replica) => Err(self.joined_error(replica)),
         }
     }
 

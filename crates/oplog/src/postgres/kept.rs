@@ -116,8 +116,7 @@ impl PostgresLog {
 
     /// Returns the decrypted content of a value.
     pub fn kept_sealed(&self, kind: KeptKind, name: Digest) -> Result<Vec<u8>, LogError> {
-        let sealed = self.kept(kind, &name.to_string())?.ok_or(LogError::BlobMissing { digest: name })?;
-        self.inner.unseal(name, &sealed)
+        self.inner.unseal(name, &self.kept_bytes(kind, name)?)
     }
 
     /// Returns the encrypted bytes of a value, for a copy to a log with the same key.

@@ -49,12 +49,7 @@ pub(super) async fn migrate(client: &Client, joining: Joining<'_>) -> Result<Uui
         match try_migrate(client, joining).await {
             // Two replicas created the same object at the same time.
             Err(MigrationError::Race) if attempt < ATTEMPTS => attempt += 1,
-            Err(MigrationError::Race) => {
-                let reason = "another process keeps changing the schema".to_owned();
-                return Err(LogError::Database { action: "create the tables", reason });
-            }
-            Err(MigrationError::Log(error)) => return Err(error),
-            Ok(log) => return Ok(log),
+            result => return result.map_err(|error| error.into_log_error("create the tables")),
         }
     }
 }
@@ -62,6 +57,17 @@ pub(super) async fn migrate(client: &Client, joining: Joining<'_>) -> Result<Uui
 enum MigrationError {
     Race,
     Log(LogError),
+}
+
+impl MigrationError {
+    fn into_log_error(self, action: &'static str) -> LogError {
+        match self {
+            Self::Log(error) => error,
+            Self::Race => {
+                LogError::Database { action, reason: "another process keeps changing the schema".to_owned() }
+            }
+        }
+    }
 }
 
 impl From<tokio_postgres::Error> for MigrationError {
@@ -79,7 +85,8 @@ impl From<tokio_postgres::Error> for MigrationError {
     }
 }
 
-/// Checks an existing log without changing it. Returns its ID, or `None` if there is no log.
+/// Checks an existing log without changing it. Returns its ID, or `None` if the log
+/// doesn't exist.
 pub(super) async fn check_existing(client: &Client, joining: Joining<'_>) -> Result<Option<Uuid>, LogError> {
     let checked = async {
         if !has_log(client, joining.schema).await? {
@@ -90,13 +97,7 @@ pub(super) async fn check_existing(client: &Client, joining: Joining<'_>) -> Res
         check_complete(client, joining).await.map_err(MigrationError::Log)?;
         Ok(Some(row.try_get(2)?))
     };
-    checked.await.map_err(|error| match error {
-        MigrationError::Log(error) => error,
-        MigrationError::Race => LogError::Database {
-            action: "read the log",
-            reason: "another process keeps changing the schema".to_owned(),
-        },
-    })
+    checked.await.map_err(|error: MigrationError| error.into_log_error("read the log"))
 }
 
 /// Returns the location of the log of which this one is an incomplete copy, if it is.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_cluster::sim::SimConfig;
-use tidegate_cluster::{ApplyRequest, Cluster as _, ErrorKind, WriteMode};
+use tidegate_cluster::{ApplyRequest, Cluster as _, DeleteRequest, ErrorKind, FinalizerRemoval, WriteMode};
 use tidegate_model::{Gvk, Object, OperationPhase, annotations};
 use tidegate_testkit::scenario::SyncSpec;
 
@@ -19,6 +19,19 @@ const HOOK_POLICY: (&str, &str) =
 
 fn sync() -> SyncSpec {
     SyncSpec::new(&format!("{}{}", hook("migrate", "PreSync", &[HOOK_POLICY]), config("settings", 0, &[])))
+}
+
+/// Creates a cluster in which starts of Jobs have the given outcome until the flag is set.
+fn cluster_without_starts(outcome: CallOutcome) -> (Arc<FaultyCluster>, Arc<AtomicBool>) {
+    let can_start = Arc::new(AtomicBool::new(false));
+    let allowed = Arc::clone(&can_start);
+    let cluster = FaultyCluster::new(SimConfig::default(), move |verb, _| {
+        match (verb, allowed.load(Ordering::SeqCst)) {
+            ("start", false) => outcome,
+            _ => CallOutcome::Answer,
+        }
+    });
+    (cluster, can_start)
 }
 
 async fn read_job(cluster: &FaultyCluster) -> Option<Object> {
@@ -41,14 +54,7 @@ async fn wait_for_job(cluster: &FaultyCluster) -> Object {
 /// deletes the Job. When the request arrives after that, the hook must not run a second time.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_created_late_never_runs() {
-    let can_start = Arc::new(AtomicBool::new(false));
-    let allowed = Arc::clone(&can_start);
-    let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
-        match (verb, name, allowed.load(Ordering::SeqCst)) {
-            ("start", "migrate", false) => CallOutcome::Refuse(ErrorKind::Timeout),
-            _ => CallOutcome::Answer,
-        }
-    });
+    let (cluster, can_start) = cluster_without_starts(CallOutcome::Refuse(ErrorKind::Timeout));
     let log = Log::new();
     let engine = builder(&cluster, &log).start().await.unwrap();
     let id = submit(&engine, &sync()).await;
@@ -80,7 +86,7 @@ async fn a_job_that_is_created_late_never_runs() {
     );
     assert!(
         cluster.sim.pods(&found).await.unwrap().is_empty(),
-        "nobody has recorded this Job, so it must not run"
+        "no operation has recorded this Job, so it must not run"
     );
 
     // The next operation doesn't take the Job for another operation's running hook.
@@ -94,14 +100,7 @@ async fn a_job_that_is_created_late_never_runs() {
 /// If a process stops between the creation of a Job and its start, the next process starts the same Job.
 #[tokio::test(start_paused = true)]
 async fn the_next_process_starts_the_job_that_an_earlier_one_created() {
-    let can_start = Arc::new(AtomicBool::new(false));
-    let allowed = Arc::clone(&can_start);
-    let cluster = FaultyCluster::new(SimConfig::default(), move |verb, _| {
-        match (verb, allowed.load(Ordering::SeqCst)) {
-            ("start", false) => CallOutcome::Hang,
-            _ => CallOutcome::Answer,
-        }
-    });
+    let (cluster, can_start) = cluster_without_starts(CallOutcome::Hang);
     let log = Log::new();
     let engine = builder(&cluster, &log).start().await.unwrap();
     let id = submit(&engine, &sync()).await;
@@ -119,21 +118,14 @@ async fn the_next_process_starts_the_job_that_an_earlier_one_created() {
 /// A Job that another client deletes before it starts makes the hook fail. It may not run under another UID.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_replaced_before_its_start_fails() {
-    let can_start = Arc::new(AtomicBool::new(false));
-    let allowed = Arc::clone(&can_start);
-    let cluster = FaultyCluster::new(SimConfig::default(), move |verb, _| {
-        match (verb, allowed.load(Ordering::SeqCst)) {
-            ("start", false) => CallOutcome::Refuse(ErrorKind::Timeout),
-            _ => CallOutcome::Answer,
-        }
-    });
+    let (cluster, can_start) = cluster_without_starts(CallOutcome::Refuse(ErrorKind::Timeout));
     let log = Log::new();
     let engine = builder(&cluster, &log).start().await.unwrap();
     let id = submit(&engine, &sync()).await;
     let created = wait_for_job(&cluster).await;
-    let removal = tidegate_cluster::FinalizerRemoval::for_object(&created, annotations::HOOK_FINALIZER);
+    let removal = FinalizerRemoval::for_object(&created, annotations::HOOK_FINALIZER);
     cluster.sim.remove_finalizer(removal).await.unwrap();
-    cluster.sim.delete(tidegate_cluster::DeleteRequest::for_object(&created)).await.unwrap();
+    cluster.sim.delete(DeleteRequest::for_object(&created)).await.unwrap();
     can_start.store(true, Ordering::SeqCst);
     let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed);
