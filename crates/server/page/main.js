@@ -57,7 +57,7 @@ function show(isNavigation) {
   }
   document.title = "Not found – Tidegate";
   return fill(main, h("section.panel", null, h("h1", null, "Page not found"),
-    h("p", null, "There is no page at this address. ", h("a", { href: "/" }, "All Applications"))));
+    h("p", null, "This page does not exist. ", h("a", { href: "/" }, "All Applications"))));
 }
 
 function decodeSegment(text) {

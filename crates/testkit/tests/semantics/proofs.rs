@@ -110,7 +110,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("prune of an object that is already being deleted", &[
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
     ]),
-    ("prune of a kind that is no longer served", &[
+    ("prune of a kind that the server has stopped serving", &[
         "crates/testkit/tests/executor/pruning.rs::pruned_objects_may_be_gone_already",
     ]),
     ("destination namespace", &[
