@@ -421,5 +421,6 @@ pub fn all() -> Vec<HandwrittenOperation> {
         external_changes::tasks_are_overridden(),
         external_changes::executes_stored_plan(),
         external_changes::stored_plan_is_outdated(),
+        external_changes::job_starts_in_two_steps(),
     ]
 }

@@ -1,4 +1,4 @@
-//! Writes the golden log of a new layout.
+//! Writes a golden log of a new layout, or of a new kind of event.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +6,50 @@ use serde_json::Value;
 use tidegate_cluster::sim::SimConfig;
 use tidegate_executor::Summary;
 use tidegate_lifecycle::operation::{OperationEvent, view};
-use tidegate_model::{Gvk, OperationId};
+use tidegate_model::{Gvk, LogRecord as _, OperationId};
 use tidegate_oplog::{AppendOf, Blobs as _, Inventory, InventoryChange, InventoryUpdate};
 use tidegate_testkit::operation_events::OperationEvents as _;
 use tidegate_testkit::process::{START, World};
 use tidegate_testkit::scenario::{self, SyncSpec};
 use uuid::Uuid;
 
+use crate::event_builders;
 use crate::golden_log::{Log, golden_path, load_state, open, replay_events};
-use crate::{event_builders, handwritten};
+use crate::handwritten::{self, HandwrittenOperation};
 
 /// ID of the operation with a plan but no later events.
 pub const PLANNED: u128 = 900_001;
 
 /// Returns an operation with a stored plan that is outdated because the cluster has changed.
-pub fn write_layout(layout: &str) {
-    let folder = golden_path(layout);
+pub fn write_golden_log(name: &str) {
+    let folder = golden_path(name);
     assert!(
         !folder.exists(),
         "golden logs are written once; remove {} only if it is not committed yet",
         folder.display()
     );
     let log = open(&folder);
-    write_scenarios(&log);
-    write_handwritten(&log);
-    write_planned(&log);
+    let kind = name.split_once("-kind-").map(|(_, kind)| kind.parse().unwrap());
+    let handwritten: Vec<(u128, HandwrittenOperation)> = (1..)
+        .zip(handwritten::all())
+        .filter(|(_, written)| {
+            kind.is_none_or(|kind: u16| written.events.iter().any(|event| event.kind() == kind))
+        })
+        .collect();
+    write_handwritten(&log, &handwritten);
+    if kind.is_none() {
+        write_scenarios(&log);
+        write_planned(&log);
+    }
     let ids: Vec<OperationId> = log.summaries().unwrap().iter().map(|summary| summary.operation).collect();
     let views =
         ids.iter().map(|id| (id.to_string(), serde_json::to_value(view(&load_state(&log, *id))).unwrap()));
     let views: BTreeMap<String, Value> = views.collect();
-    write_json(&format!("{layout}.json"), &views);
-    let events: BTreeMap<String, Value> = (1..)
-        .zip(handwritten::all())
-        .map(|(number, written)| {
-            (event_builders::id(number).to_string(), serde_json::to_value(written.events).unwrap())
-        })
-        .collect();
-    write_json(&format!("{layout}-facts.json"), &events);
+    write_json(&format!("{name}.json"), &views);
+    let events = handwritten.into_iter().map(|(number, written)| {
+        (event_builders::id(number).to_string(), serde_json::to_value(written.events).unwrap())
+    });
+    write_json(&format!("{name}-facts.json"), &events.collect());
 }
 
 fn write_json(name: &str, content: &BTreeMap<String, Value>) {
@@ -82,8 +89,9 @@ fn append_in_parts(
     }
 }
 
-fn write_handwritten(log: &Log) {
-    for (number, written) in (1..).zip(handwritten::all()) {
+fn write_handwritten(log: &Log, operations: &[(u128, HandwrittenOperation)]) {
+    for (number, written) in operations {
+        let number = *number;
         let state = replay_events(written.events.clone());
         let view = view(&state).unwrap();
         let summary = Summary {

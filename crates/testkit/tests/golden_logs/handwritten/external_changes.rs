@@ -334,6 +334,37 @@ pub fn stored_plan_is_outdated() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 2 }
 }
 
+/// Returns an operation whose hook is a Job that starts after its UID is recorded.
+pub fn job_starts_in_two_steps() -> HandwrittenOperation {
+    let succeeded = OperationPhase::Succeeded;
+    let message = "successfully synced (all tasks run)";
+    let events = vec![
+        accepted(20, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+        }),
+        planned(plan(vec![hook(Phase::PreSync, "backup")])),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Clearing, 3),
+        OperationEvent::HookCleared { task: TaskId(0), deleting: None },
+        step(0, WaveStep::Applying, 3),
+        OperationEvent::HookSuspended {
+            task: TaskId(0),
+            uid: "uid-0".into(),
+            message: "job.batch/backup created".into(),
+        },
+        applied(0, 4, false),
+        step(0, WaveStep::AwaitingHealth, 4),
+        completed(0, succeeded, "done", 9),
+        OperationEvent::HookFinalizerRemoved { task: TaskId(0) },
+        step(0, WaveStep::Passed, 9),
+        stage_changed(Stage::Finishing { phase: succeeded, message: message.into() }, 9),
+        OperationEvent::HookDeleted { task: TaskId(0), error: None },
+        finished(succeeded, message, 10),
+    ];
+    HandwrittenOperation { events, snapshot_after: 7 }
+}
+
 fn plan_taken(number: u8) -> OperationEvent {
     let approval = |by: &str| PlanApproval { by: by.into(), reason: "looked at it".into(), at: at(0) };
     let plan = StoredPlanRef {
