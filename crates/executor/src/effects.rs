@@ -58,7 +58,7 @@ pub async fn execute(cluster: &dyn Cluster, subject: &Subject<'_>, command: &Tas
         TaskCommand::ClearHook => Answer::Cleared(hooks::clear(cluster, subject).await),
         TaskCommand::Apply if subject.task.is_hook() => hooks::create(cluster, subject).await,
         TaskCommand::Apply => resources::apply(cluster, subject).await,
-        TaskCommand::StartHook { uid } => Answer::Applied(hooks::start(cluster, subject, uid).await),
+        TaskCommand::StartHook { uid } => Answer::Started(hooks::start(cluster, subject, uid).await),
         TaskCommand::ReleaseHook { uid } => Answer::Released(hooks::release(cluster, subject, uid).await),
         TaskCommand::DeleteHook { uid } => Answer::Deleted(hooks::delete(cluster, subject, uid).await),
         TaskCommand::StopHook => Answer::Stopped(hooks::stop(cluster, subject).await),

@@ -201,8 +201,10 @@ pub enum Answer {
     Cleared(Result<ClearingResult, CallError>),
     /// Result of [`Command::Apply`](super::Command) for a hook: its Job was created suspended.
     Suspended(SuspendedHook),
-    /// Result of [`Command::Apply`](super::Command), and of [`Command::StartHook`](super::Command).
+    /// Result of [`Command::Apply`](super::Command).
     Applied(Result<Box<ApplyResponse>, CallError>),
+    /// Result of [`Command::StartHook`](super::Command).
+    Started(Result<Box<ApplyResponse>, CallError>),
     /// Result of [`Command::RunHook`](super::Command): the outcome of the runner.
     Ran {
         /// True if the hook succeeded.

@@ -59,9 +59,9 @@ fn visit_answer(answer: &mut Answer, visit: &mut dyn FnMut(&mut String)) {
             warnings.iter_mut().for_each(visit);
         }
         Answer::Ran { message, .. } => visit(message),
-        Answer::Applied(Ok(applied)) | Answer::Cleared(Ok(ClearingResult::Adopted(applied))) => {
-            visit_apply_response(applied, visit)
-        }
+        Answer::Applied(Ok(applied))
+        | Answer::Started(Ok(applied))
+        | Answer::Cleared(Ok(ClearingResult::Adopted(applied))) => visit_apply_response(applied, visit),
         Answer::Suspended(hook) | Answer::Cleared(Ok(ClearingResult::Suspended(hook))) => {
             visit(&mut hook.message);
             hook.warnings.iter_mut().for_each(visit);
@@ -75,6 +75,7 @@ fn visit_answer(answer: &mut Answer, visit: &mut dyn FnMut(&mut String)) {
         | Answer::Pruned(Err(error))
         | Answer::Cleared(Err(error))
         | Answer::Applied(Err(error))
+        | Answer::Started(Err(error))
         | Answer::Released(Err(error))
         | Answer::Deleted(Err(error))
         | Answer::Stopped(Err(error)) => visit(&mut error.message),

@@ -369,6 +369,28 @@ fn a_hook_that_is_being_created_is_stopped() {
     assert_eq!(world.driver().state().message(), "Operation terminated");
 }
 
+/// If the start of a hook's Job is refused while the operation is being terminated, the Job still exists, and it is
+/// deleted.
+#[test]
+fn a_suspended_job_whose_start_is_refused_is_stopped() {
+    let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
+    world.configure("Job/j", |fate| {
+        fate.starts_suspended = true;
+        fate.write = [Reply::Success, Reply::Success, Reply::Rejected("forbidden".into())].into();
+    });
+    world.disturbances.max_delay = 100;
+    while !world.transcript.iter().any(|line| line == "start Job/j") {
+        let now = world.now;
+        world.run_until(now + 1);
+        world.now = world.now.max(now + 1);
+    }
+    world.schedule_input(world.now + 1, terminate_input());
+    world.run();
+    let object = world.cluster.objects.get(&world.task_id("Job/j"));
+    assert!(object.is_none(), "the Job must be deleted: {object:?}");
+    assert_eq!(world.driver().state().message(), "Operation terminated");
+}
+
 /// The engine crashes while it creates a hook that had to wait for another operation's hook. In the log, the
 /// name is still being checked. A termination must then find and stop the hook that may have been created.
 #[test]

@@ -37,6 +37,7 @@ pub(super) fn decide(
         Answer::Cleared(result) => subject.handle_clearing(result),
         Answer::Suspended(hook) => subject.handle_suspended(hook),
         Answer::Applied(result) => subject.handle_apply(result),
+        Answer::Started(result) => subject.handle_start(result),
         Answer::Ran { success, message } => subject.handle_run(*success, message),
         Answer::Released(result) => subject.handle_release(result),
         Answer::Deleted(result) => subject.handle_deletion(result),
@@ -198,6 +199,15 @@ impl TaskContext<'_> {
                 self.retry_or_fail(error, |message| self.task_failed_event(OperationPhase::Failed, message))
             }
         })
+    }
+
+    fn handle_start(&self, result: &Result<Box<ApplyResponse>, CallError>) -> Option<Vec<OperationEvent>> {
+        match (&self.state.progress, result) {
+            (Progress::Suspended { .. }, _) | (Progress::Stopping { .. }, Ok(_)) => self.handle_apply(result),
+            // The Job exists, so stopping the hook deletes it.
+            (Progress::Stopping { .. }, Err(_)) => Some(Vec::new()),
+            _ => None,
+        }
     }
 
     /// Returns the events for a written object. The response may already contain the object's health.

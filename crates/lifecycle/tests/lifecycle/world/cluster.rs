@@ -173,8 +173,8 @@ impl Cluster {
                 reply => Answer::Applied(reply.into_result(()).map(|()| unreachable!())),
             },
             TaskCommand::StartHook { uid } => match self.next_reply(id, |fate| &mut fate.write) {
-                Reply::Success => Answer::Applied(self.start_hook(id, task, attempt, uid, now)),
-                reply => Answer::Applied(reply.into_result(()).map(|()| unreachable!())),
+                Reply::Success => Answer::Started(self.start_hook(id, task, attempt, uid, now)),
+                reply => Answer::Started(reply.into_result(()).map(|()| unreachable!())),
             },
             TaskCommand::RunHook { .. } => {
                 Answer::Ran { success: self.behaviors[&id].runner_succeeds, message: "ran".into() }
