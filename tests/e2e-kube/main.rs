@@ -111,6 +111,7 @@ fn tests() -> Vec<suite::Test> {
         shared_log::a_standby_continues_an_operation_when_the_leader_is_killed,
         shared_log::a_suspended_leader_writes_nothing_after_a_takeover,
         shared_log::a_leader_that_stops_hands_over_at_once_with_its_plans,
+        shared_log::a_drained_leader_hands_over_at_once,
         shared_log::a_second_leader_is_refused,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
         output::hook_output_is_shown_while_the_hook_runs,

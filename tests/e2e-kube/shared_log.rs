@@ -117,6 +117,51 @@ pub async fn a_leader_that_stops_hands_over_at_once_with_its_plans() {
     second.finish().expect_code(0);
 }
 
+pub async fn a_drained_leader_hands_over_at_once() {
+    let Some((bench, url)) = bench_with_shared_log().await else { return };
+    commit_waiting_version(&bench, "2");
+    create(&bench).await;
+    let mut first = start(&bench, &[]);
+    first.wait_for_line("managing");
+    let first_name = format!("pid {}", first.pid);
+    let list = || {
+        let listed = bench.run(&["replicas", "list", "--log", &url, "-o", "json"]).expect_code(0);
+        let replicas: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
+        let word = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
+        replicas.iter().map(|one| (word(one, "name"), word(one, "state"))).collect::<Vec<_>>()
+    };
+    let leader = list().remove(0).0;
+    assert!(leader.starts_with(&first_name), "{leader}");
+    // Without another service, the command changes nothing.
+    let refused = bench.run(&["replicas", "drain", &leader]).expect_code(4);
+    assert!(refused.err.contains("no other service can take over"), "{}", refused.err);
+    let mut second = start(&bench, &OTHER_MACHINE);
+    second.wait_for_line("standby: ");
+    let before = wait_until(&bench, is_running).await;
+    let states: Vec<String> = list().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["leader", "standby"]);
+    let drained = Instant::now();
+    bench.run(&["replicas", "drain", &leader]).expect_code(0);
+    eprintln!("the command took {:?}", drained.elapsed());
+    let ran = first.finish().expect_code(0);
+    assert!(ran.err.contains("shutting down after `tidegate replicas drain`"), "{}", ran.err);
+    second.wait_for_line("managing");
+    complete_job(&bench, "migrate").await;
+    let now = wait_until(&bench, is_done).await;
+    assert_eq!(operation_id(&now), operation_id(&before), "it must be the same operation");
+    bench.assert_created_once("Job", "migrate", "handed over").await;
+    // A standby can be drained, too.
+    let mut third = start(&bench, &["--standby", "--state-dir", "third"]);
+    third.wait_for_line("standby: ");
+    let (standby, state) = list().remove(1);
+    assert_eq!(state, "standby");
+    bench.run(&["replicas", "drain", &standby]).expect_code(0);
+    third.finish().expect_code(0);
+    second.signal("TERM");
+    second.finish().expect_code(0);
+    assert_eq!(list(), []);
+}
+
 pub async fn a_second_leader_is_refused() {
     let Some((bench, _)) = bench_with_shared_log().await else { return };
     create(&bench).await;

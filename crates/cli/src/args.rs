@@ -16,6 +16,7 @@ mod log;
 mod next_actions;
 mod ops;
 mod providers;
+mod replicas;
 mod runs;
 mod serve;
 mod serve_appsets;
@@ -47,6 +48,7 @@ pub use ops::{
     EventsArgs, ExplainArgs, ExportArgs, OperationListArgs, OpsArgs, OpsCommand, OverrideArgs, RecordFormat,
     ResumeArgs, RetryTaskArgs, ScopeArgs, SimArgs, SimCommand, SingleOperationArgs,
 };
+pub use replicas::{DrainReplicaArgs, ListReplicasArgs, ReplicasArgs, ReplicasCommand, SharedLogArgs};
 pub use runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
 pub use serve::{CONTROL_NAMESPACE_VARIABLE, ExampleArgs, ExampleCommand, ImpersonateArg, ServeArgs};
 pub use serve_appsets::ServeAppSetArgs;
@@ -117,6 +119,8 @@ pub enum Command {
     Ops(OpsArgs),
     /// Copy the operation log to PostgreSQL and back
     Log(LogArgs),
+    /// List and stop the services that share an operation log
+    Replicas(ReplicasArgs),
     /// Run the service that continuously compares and syncs Applications
     Serve(Box<ServeArgs>),
     /// List, show and sync managed Applications

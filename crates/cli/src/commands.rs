@@ -17,6 +17,7 @@ mod operation;
 mod ops;
 mod output;
 mod plan;
+mod replicas;
 mod report;
 mod resume;
 mod serve;
@@ -48,6 +49,7 @@ pub async fn run(command: Command, printer: &Printer) -> Result<CommandOutcome, 
         Command::Explain(args) => explain::run(&args, printer).await,
         Command::Ops(args) => ops::run(args.command, printer).await,
         Command::Log(args) => log::run(args.command, printer),
+        Command::Replicas(args) => replicas::run(args.command, printer).await,
         Command::Serve(args) => serve::run(&args, printer).await,
         Command::App(args) => app::run(args.command, printer).await,
         Command::Appset(args) => appset::run(args.command, printer).await,

@@ -494,6 +494,20 @@ pub enum LogError {
         known: i32,
     },
 
+    /// The tables have an older layout than this command requires.
+    #[error(
+        "the operation log in {target} has layout {found}, but this command requires layout {wanted}; upgrade the \
+         services that use it, which migrates the log"
+    )]
+    OlderSchema {
+        /// Hosts and database.
+        target: String,
+        /// Layout number in the database.
+        found: i32,
+        /// Lowest layout number that the command supports.
+        wanted: i32,
+    },
+
     /// The database rejected a statement.
     #[error(
         "the operation log's database cannot {action}: {reason}; check the permissions in the database, and the \

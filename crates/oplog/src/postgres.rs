@@ -1,17 +1,18 @@
 //! The operation log in PostgreSQL, shared by several replicas.
 //!
 //! ```text
-//! replicas    joining, heartbeats, ownership of the shards
-//! watch       pure detection of dead replicas
-//! writer      the writer of a process: groups, retries, unknown outcomes
-//! append      one fenced transaction per group
-//! read        streams and lookups
-//! blobs       sealed content
-//! compact     retention
-//! kept        small named values, such as stored plans
-//! images      streams for copies of a log
-//! schema      tables and migrations
-//! connection  TLS, time limits, errors
+//! replicas      joining, heartbeats, ownership of the shards
+//! replica_list  the list of replicas for people, and requests to hand over
+//! watch         pure detection of dead replicas
+//! writer        the writer of a process: groups, retries, unknown outcomes
+//! append        one fenced transaction per group
+//! read          streams and lookups
+//! blobs         sealed content
+//! compact       retention
+//! kept          small named values, such as stored plans
+//! images        streams for copies of a log
+//! schema        tables and migrations
+//! connection    TLS, time limits, errors
 //! ```
 //!
 //! Every call blocks its thread, as with the other logs, but only for a limited time, with one exception: while the
@@ -28,6 +29,7 @@ mod connection;
 mod images;
 mod kept;
 mod read;
+mod replica_list;
 mod replicas;
 mod schema;
 mod watch;
@@ -59,6 +61,7 @@ use crate::{
 
 pub use self::connection::PostgresTarget;
 pub use self::kept::KeptKind;
+pub use self::replica_list::{ListedReplica, ReplicaState};
 pub use self::replicas::Replica;
 
 /// Maximum number of connections for reads.
@@ -143,6 +146,8 @@ struct Inner {
     outage: channel::Sender<Option<String>>,
     /// Name of the replica that has declared this one dead, if any. This replica can then never write again.
     loss: channel::Sender<Option<String>>,
+    /// True once this replica was asked to hand over and stop.
+    drain_request: channel::Sender<bool>,
     observer: Option<Arc<dyn HeartbeatObserver>>,
     /// ID of the log, once joined.
     log_id: std::sync::OnceLock<Uuid>,
@@ -237,6 +242,7 @@ impl PostgresLog {
             is_compaction_due: AtomicBool::new(false),
             outage: channel::Sender::new(None),
             loss: channel::Sender::new(None),
+            drain_request: channel::Sender::new(false),
             observer,
             log_id: std::sync::OnceLock::new(),
             is_closing: AtomicBool::new(false),
@@ -270,6 +276,11 @@ impl PostgresLog {
     /// again.
     pub fn loss(&self) -> channel::Receiver<Option<String>> {
         self.inner.loss.subscribe()
+    }
+
+    /// Returns true once `tidegate replicas drain` has asked this replica to hand over and stop.
+    pub fn drain_request(&self) -> channel::Receiver<bool> {
+        self.inner.drain_request.subscribe()
     }
 
     /// Returns the ID of the log, which is the same for all its replicas.

@@ -35,7 +35,8 @@ impl HeartbeatObserver for Observer {
 
 impl SharedLog {
     /// Joins the log, and waits until this service leads. While another service leads, a standby waits, and any
-    /// other service fails. `report` receives the reason for each wait.
+    /// other service fails. `report` receives the reason for each wait. Returns `None` if `tidegate replicas drain`
+    /// has asked this service to stop.
     ///
     /// # Errors
     ///
@@ -44,7 +45,7 @@ impl SharedLog {
         target: PostgresTarget,
         is_standby: bool,
         mut report: impl FnMut(String),
-    ) -> Result<Self, ServiceError> {
+    ) -> Result<Option<Self>, ServiceError> {
         let key = log::key_from_environment()?.ok_or_else(|| {
             ServiceError::refused(
                 "a shared operation log requires the same key in TIDEGATE_LOG_KEY for all services; create one with \
@@ -70,10 +71,11 @@ impl SharedLog {
                 Err(error) => return Err(error.into()),
             }
         };
-        loop {
+        let drain_request = log.drain_request();
+        while !*drain_request.borrow() {
             let attempt = Arc::clone(&log);
             match blocking(move || attempt.try_lead()).await {
-                Ok(LeadAttempt::Leading) => return Ok(Self { log, coverage }),
+                Ok(LeadAttempt::Leading) => return Ok(Some(Self { log, coverage })),
                 Ok(LeadAttempt::Held { replica, is_alive: true }) if !is_standby => {
                     return Err(ServiceError::refused(format!(
                         "another service is the leader of the operation log: {replica} ({target}); stop it first, or start \
@@ -95,6 +97,12 @@ impl SharedLog {
             }
             tokio::time::sleep(ATTEMPT_INTERVAL).await;
         }
+        Ok(None)
+    }
+
+    /// Returns true once `tidegate replicas drain` has asked this service to hand over and stop.
+    pub fn drain_request(&self) -> watch::Receiver<bool> {
+        self.log.drain_request()
     }
 
     /// Returns the log.

@@ -20,6 +20,7 @@ const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("cli/src/commands/stored_plan", &["plan", "sync"]),
     ("cli/src/commands/log", &["log copy"]),
     ("cli/src/commands/ops", &["ops list", "resume"]),
+    ("cli/src/commands/replicas", &["replicas drain"]),
     ("cli/src/commands/resume", &["resume"]),
     ("cli/src/commands/serve", &["serve"]),
     ("cli/src/commands/sync", &["sync"]),

@@ -17,6 +17,7 @@ use tidegate_source::AllowedSources;
 use tidegate_state::clusters::{Clusters, SelectedCluster};
 use tidegate_state::gates::GateFile;
 use tidegate_state::leadership::Leadership;
+use tidegate_state::shared_log::SharedLog;
 use tidegate_state::simulated;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::stored_plans::StoredPlans;
@@ -37,6 +38,8 @@ use crate::wait;
 
 /// Interval for checking that the engine works and its log still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Cause of a shutdown that another user has requested, for messages.
+const DRAIN_REQUEST: &str = "`tidegate replicas drain`";
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve_for_service(args.state.state_dir())?;
@@ -72,10 +75,14 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     };
     let mut signals = Signals::listen()?;
     let starting = serve_startup::start(args, &state_dir, address.as_deref(), &state, printer);
-    let StartedService { cluster: chosen, log, leadership, folder_lock, shared_log } = tokio::select! {
-        started = Box::pin(starting) => started?,
-        signal = signals.next() => {
-            printer.note(&format!("shutting down after {signal}; no applications were managed yet"));
+    let started = tokio::select! {
+        started = Box::pin(starting) => started?.ok_or_else(|| DRAIN_REQUEST.to_owned()),
+        signal = signals.next() => Err(signal.to_string()),
+    };
+    let StartedService { cluster: chosen, log, leadership, folder_lock, shared_log } = match started {
+        Ok(started) => started,
+        Err(cause) => {
+            printer.note(&format!("shutting down after {cause}; no applications were managed yet"));
             return Ok(CommandOutcome::Done);
         }
     };
@@ -91,6 +98,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     if let Some(shared) = &shared_log {
         tokio::spawn(serve_startup::report_outages(shared.outage(), Arc::clone(&state)));
     }
+    let drain_request = shared_log.as_ref().map(SharedLog::drain_request);
     let serving = async {
         let (destination, namespace) = (chosen.destination(), chosen.namespace(None));
         let cluster: Arc<dyn Cluster> = match chosen {
@@ -178,8 +186,9 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
             "managing {number}{from} on the {destination}; `tidegate app list` shows their state"
         ));
         api::repeat_address(api.as_ref(), printer);
-        let signal = tokio::select! {
-            signal = signals.next() => signal,
+        let cause = tokio::select! {
+            signal = signals.next() => signal.to_string(),
+            () = serve_startup::wait_for_drain(drain_request) => DRAIN_REQUEST.to_owned(),
             error = wait_for_failure(session.engine.clone(), applications.service(), appsets.service()) => {
                 // Return the error so that the process manager can restart the process.
                 appsets.stop().await;
@@ -189,7 +198,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
             }
         };
         printer.note(&format!(
-            "shutting down after {signal}; unfinished operations continue with the next `tidegate serve`"
+            "shutting down after {cause}; unfinished operations continue with the next `tidegate serve`"
         ));
         if let Some(api) = api {
             api.close().await;

@@ -70,14 +70,14 @@ impl StartupReporter<'_> {
 }
 
 /// Connects to the cluster, locks the state directory, and makes sure that no other service manages the same
-/// applications.
+/// applications. Returns `None` if `tidegate replicas drain` has asked this service to stop.
 pub async fn start(
     args: &ServeArgs,
     state_dir: &StateDir,
     address: Option<&str>,
     app_state: &Arc<AppState>,
     printer: &Printer,
-) -> Result<StartedService, CliError> {
+) -> Result<Option<StartedService>, CliError> {
     let mut waiting = StartupReporter { app_state, printer, address, last_reason: None };
     let chosen = connect_cluster(args, &mut waiting).await?;
     state_dir.create(printer)?;
@@ -89,7 +89,8 @@ pub async fn start(
             folder_lock = lock_folder(state_dir.path(), false, &mut waiting).await?;
             let target = log_target(url, args.log_password.as_deref())?;
             waiting.print_address();
-            let shared = SharedLog::lead(target, args.standby, |reason| waiting.report(reason)).await?;
+            let leading = SharedLog::lead(target, args.standby, |reason| waiting.report(reason));
+            let Some(shared) = leading.await? else { return Ok(None) };
             let log = shared.log();
             shared_log = Some(shared);
             log::prepare(&(Arc::clone(&log) as Log), state_dir, printer)?;
@@ -113,7 +114,17 @@ pub async fn start(
     if waiting.last_reason.is_some() {
         app_state.set_wait_reason(None);
     }
-    Ok(StartedService { cluster: chosen, log, leadership, folder_lock, shared_log })
+    Ok(Some(StartedService { cluster: chosen, log, leadership, folder_lock, shared_log }))
+}
+
+/// Waits until `tidegate replicas drain` asks this service to stop.
+pub async fn wait_for_drain(request: Option<watch::Receiver<bool>>) {
+    if let Some(mut request) = request
+        && request.wait_for(|is_requested| *is_requested).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Runs `service_run` to completion, and then releases the Lease and the shared log. If one of them is lost, stops

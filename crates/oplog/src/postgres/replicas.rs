@@ -76,13 +76,17 @@ impl Inner {
         within("join the log", client.execute_typed(QUERY, &parameters)).await.map(drop)
     }
 
-    /// Counts a heartbeat. Fails with [`LogError::Evicted`] if another replica has declared this one dead.
+    /// Counts a heartbeat, and notices a request to hand over. Fails with [`LogError::Evicted`] if another replica
+    /// has declared this one dead.
     pub(super) async fn beat(&self, client: &Client) -> Result<(), LogError> {
-        const QUERY: &str =
-            "UPDATE replica SET beat = beat + 1 WHERE incarnation = $1 AND evicted_by IS NULL RETURNING 1";
+        const QUERY: &str = "UPDATE replica SET beat = beat + 1, beat_at = clock_timestamp() WHERE incarnation = $1 AND \
+             evicted_by IS NULL RETURNING drain_requested_at IS NOT NULL";
         const REASON: &str = "SELECT evicted_by FROM replica WHERE incarnation = $1";
         let me: [Parameter<'_>; 1] = [(&self.incarnation, Type::UUID)];
-        if within("record a heartbeat", client.query_typed_opt(QUERY, &me)).await?.is_some() {
+        if let Some(row) = within("record a heartbeat", client.query_typed_opt(QUERY, &me)).await? {
+            if row.try_get(0).unwrap_or(false) {
+                self.drain_request.send_replace(true);
+            }
             return Ok(());
         }
         let row = within("read the replicas", client.query_typed_opt(REASON, &me)).await?;

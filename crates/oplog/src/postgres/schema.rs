@@ -7,14 +7,17 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use super::connection::{call_error, within};
+use super::connection::{PostgresTarget, call_error, within};
 use crate::{Fingerprint, LogError};
 
 /// Migrations in order. The first one creates layout 1.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
 
 /// First layout with marks of incomplete copies.
 const COPY_LAYOUT: i32 = 2;
+/// First layout with the columns of the list of replicas.
+const LIST_LAYOUT: i32 = 3;
 
 /// Number of attempts to create the schema while other replicas do the same.
 const ATTEMPTS: usize = 5;
@@ -100,6 +103,28 @@ pub(super) async fn check_existing(client: &Client, joining: Joining<'_>) -> Res
     checked.await.map_err(|error: MigrationError| error.into_log_error("read the log"))
 }
 
+/// Checks that the log has the columns of the list of replicas. Returns false if the log doesn't exist.
+pub(super) async fn check_replica_list(client: &Client, target: &PostgresTarget) -> Result<bool, LogError> {
+    let layout = async {
+        if !has_log(client, target.schema()).await? {
+            return Ok(None);
+        }
+        Ok(Some(client.query_typed_one("SELECT layout FROM meta", &[]).await?.try_get::<_, i32>(0)?))
+    };
+    match layout.await.map_err(|error: MigrationError| error.into_log_error("read the log"))? {
+        Some(found) if found < LIST_LAYOUT => {
+            Err(LogError::OlderSchema { target: target.to_string(), found, wanted: LIST_LAYOUT })
+        }
+        Some(found) => check_known_layout(target.to_string(), found).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+fn check_known_layout(target: String, found: i32) -> Result<(), LogError> {
+    let known = newest_layout();
+    if found > known { Err(LogError::NewerSchema { target, found, known }) } else { Ok(()) }
+}
+
 /// Returns the location of the log of which this one is an incomplete copy, if it is.
 pub(super) async fn read_incomplete_copy(client: &Client) -> Result<Option<String>, LogError> {
     within("read the log", async {
@@ -123,14 +148,11 @@ async fn check_complete(client: &Client, joining: Joining<'_>) -> Result<(), Log
 
 /// Checks the layout and the key of an existing log.
 fn check_meta(joining: Joining<'_>, layout: i32, wanted: String) -> Result<(), LogError> {
-    let (target, found, known) = (joining.target.to_owned(), joining.key.to_string(), newest_layout());
+    let (target, found) = (joining.target.to_owned(), joining.key.to_string());
     if wanted != found {
         return Err(LogError::DatabaseKey { target, wanted, found });
     }
-    if layout > known {
-        return Err(LogError::NewerSchema { target, found: layout, known });
-    }
-    Ok(())
+    check_known_layout(target, layout)
 }
 
 async fn has_log(client: &Client, schema: &str) -> Result<bool, MigrationError> {

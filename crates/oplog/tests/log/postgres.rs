@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_oplog::{
     Codecs, KeptKind, LeadAttempt, LogError, LogKey, Lookup, PostgresLog, PostgresOptions, PostgresTarget,
-    Retention,
+    ReplicaState, Retention,
 };
 
 use crate::kinds::OpenWithCodecs;
@@ -244,6 +244,48 @@ fn another_key_and_a_newer_layout_are_refused() {
         "0",
         "a refused replica must leave no trace"
     );
+}
+
+#[test]
+fn replicas_are_listed_and_asked_to_hand_over() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let target = options(&url, "list").target;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let list = || runtime.block_on(target.list_replicas()).unwrap();
+    assert_eq!(list(), None, "there is no log yet");
+    let (first, second) = (lead(join(&url, "first")), join(&url, "second"));
+    let states = || {
+        let replicas = list().unwrap().into_iter();
+        replicas.map(|one| (one.name, one.state, one.shards)).collect::<Vec<_>>()
+    };
+    let (first_name, second_name) = ("first".to_owned(), "second".to_owned());
+    assert_eq!(
+        states(),
+        [(first_name.clone(), ReplicaState::Leader, 256), (second_name.clone(), ReplicaState::Standby, 0)]
+    );
+    assert!(runtime.block_on(target.request_drain(first.incarnation())).unwrap());
+    assert_eq!(states().remove(0), (first_name, ReplicaState::Draining, 256));
+    let mut request = first.drain_request();
+    let requested = runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(600), request.wait_for(|is_requested| *is_requested))
+            .await
+            .is_ok()
+    });
+    assert!(requested, "the next heartbeat must notice the request");
+    assert!(!*second.drain_request().borrow());
+    // A replica that has left or was declared dead can't be asked.
+    let left = first.incarnation();
+    drop(first);
+    assert!(!runtime.block_on(target.request_drain(left)).unwrap());
+    server.psql(&url, "UPDATE replica SET evicted_by = 'third', evicted_at = now()");
+    assert_eq!(states(), [(second_name, ReplicaState::Dead, 0)]);
+    assert!(!runtime.block_on(target.request_drain(second.incarnation())).unwrap());
+    server.psql(&url, "UPDATE meta SET layout = 2");
+    assert!(matches!(
+        runtime.block_on(target.list_replicas()),
+        Err(LogError::OlderSchema { found: 2, wanted: 3, .. })
+    ));
 }
 
 #[test]

@@ -1,0 +1,221 @@
+//! `tidegate replicas`: lists the services that share an operation log, and asks one of them to hand over.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_model::{Timestamp, format_duration};
+use tidegate_oplog::{ListedReplica, PostgresTarget, ReplicaState};
+use tidegate_state::error::ServiceError;
+
+use super::serve_startup::log_target;
+use crate::args::{DrainReplicaArgs, Format, ListReplicasArgs, ReplicasCommand, SharedLogArgs};
+use crate::error::CliError;
+use crate::exit::CommandOutcome;
+use crate::output::{self, Printer};
+
+/// Interval between looks at the replicas while one of them stops.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Number of digits of an ID in the list.
+const SHORT_ID_DIGITS: usize = 8;
+/// Minimum number of digits that identify a replica.
+const ID_DIGITS_MIN: usize = 4;
+
+pub async fn run(command: ReplicasCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    match command {
+        ReplicasCommand::List(args) => list(&args, printer).await,
+        ReplicasCommand::Drain(args) => drain(&args, printer).await,
+    }
+}
+
+async fn list(args: &ListReplicasArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let replicas = read_replicas(&open(&args.location)?).await?;
+    match args.output {
+        Format::Text => printer.print(&table(&replicas, printer.width()))?,
+        format => {
+            let documents: Vec<ReplicaDocument<'_>> = replicas.iter().map(ReplicaDocument::new).collect();
+            printer.print_value(&documents, format)?;
+        }
+    }
+    Ok(CommandOutcome::Done)
+}
+
+async fn drain(args: &DrainReplicaArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let target = open(&args.location)?;
+    let replicas = read_replicas(&target).await?;
+    let replica = find_replica(&replicas, &args.name)?;
+    let can_replace = |other: &ListedReplica| other != replica && other.state.can_take_over();
+    if replica.shards > 0 && !replicas.iter().any(can_replace) {
+        return Err(ServiceError::refused(format!(
+            "no other service can take over from {}; start one with `tidegate serve --standby`, or stop {} with SIGTERM",
+            replica.name, replica.name
+        ))
+        .into());
+    }
+    let left = format!("{} has already left the operation log", replica.name);
+    if !target.request_drain(replica.incarnation).await.map_err(ServiceError::from)? {
+        printer.note(&left);
+        return Ok(CommandOutcome::Done);
+    }
+    if args.waiting.is_async {
+        printer.note(&format!("{} was asked to hand over and exit", replica.name));
+        return Ok(CommandOutcome::Done);
+    }
+    let until_it_left = wait_until_left(&target, replica);
+    match args.waiting.timeout {
+        None => until_it_left.await?,
+        Some(timeout) => match tokio::time::timeout(timeout, until_it_left).await {
+            Ok(left) => left?,
+            Err(_) => {
+                printer.warn(&format!(
+                    "{} has not left the operation log within {}; it still finishes requests to clusters, and exits \
+                     after that",
+                    replica.name,
+                    format_duration(timeout)
+                ));
+                return Ok(CommandOutcome::NotFinished);
+            }
+        },
+    }
+    printer.note(&format!("{} has handed over and left the operation log", replica.name));
+    Ok(CommandOutcome::Done)
+}
+
+async fn wait_until_left(target: &PostgresTarget, replica: &ListedReplica) -> Result<(), CliError> {
+    let is_it =
+        |other: &ListedReplica| other.incarnation == replica.incarnation && other.state != ReplicaState::Dead;
+    while read_replicas(target).await?.iter().any(is_it) {
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    Ok(())
+}
+
+fn open(location: &SharedLogArgs) -> Result<PostgresTarget, CliError> {
+    log_target(&location.log, location.log_password.as_deref())
+}
+
+async fn read_replicas(target: &PostgresTarget) -> Result<Vec<ListedReplica>, CliError> {
+    target.list_replicas().await.map_err(ServiceError::from)?.ok_or_else(|| {
+        CliError::usage(format!(
+            "there is no operation log in {target}; the first `tidegate serve --log` creates it"
+        ))
+    })
+}
+
+/// Returns the replica with this name, with this host, or with an ID that starts with these digits.
+fn find_replica<'a>(replicas: &'a [ListedReplica], wanted: &str) -> Result<&'a ListedReplica, CliError> {
+    let is_wanted = |replica: &&ListedReplica| {
+        let id = replica.incarnation.to_string();
+        replica.name == wanted
+            || replica.name.split_once(" on ").is_some_and(|(_, host)| host == wanted)
+            || (wanted.len() >= ID_DIGITS_MIN && id.starts_with(wanted))
+    };
+    let alive = replicas.iter().filter(|replica| replica.state != ReplicaState::Dead);
+    let found: Vec<&ListedReplica> = alive.filter(is_wanted).collect();
+    match found.as_slice() {
+        [replica] => Ok(replica),
+        [] => Err(CliError::usage(format!(
+            "no service with the name {wanted:?} uses this operation log; `tidegate replicas list` shows their names"
+        ))),
+        several => {
+            let names: Vec<String> =
+                several.iter().map(|one| format!("{} ({})", one.name, short_id(one))).collect();
+            Err(CliError::usage(format!(
+                "{wanted:?} matches several services: {}; use the beginning of an ID",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+fn short_id(replica: &ListedReplica) -> String {
+    replica.incarnation.to_string().chars().take(SHORT_ID_DIGITS).collect()
+}
+
+/// Replica in JSON or YAML.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplicaDocument<'a> {
+    id: String,
+    name: &'a str,
+    state: String,
+    shards: usize,
+    version: &'a str,
+    last_heartbeat_seconds: Option<u64>,
+    joined_at: Timestamp,
+}
+
+impl<'a> ReplicaDocument<'a> {
+    fn new(replica: &'a ListedReplica) -> Self {
+        Self {
+            id: replica.incarnation.to_string(),
+            name: &replica.name,
+            state: replica.state.to_string(),
+            shards: replica.shards,
+            version: &replica.version,
+            last_heartbeat_seconds: replica.last_heartbeat.map(|age| age.as_secs()),
+            joined_at: replica.joined_at,
+        }
+    }
+}
+
+fn table(replicas: &[ListedReplica], width: Option<u16>) -> output::Text {
+    let rows = replicas.iter().map(|replica| {
+        [
+            short_id(replica),
+            replica.name.clone(),
+            replica.state.to_string(),
+            replica.shards.to_string(),
+            replica.version.clone(),
+            replica.last_heartbeat.map(|age| format!("{} ago", format_duration(age))).unwrap_or_default(),
+            replica.joined_at.to_string(),
+        ]
+    });
+    output::table(["ID", "NAME", "STATE", "SHARDS", "VERSION", "HEARTBEAT", "JOINED"], rows, width)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn replica(id: u128, name: &str, state: ReplicaState) -> ListedReplica {
+        ListedReplica {
+            incarnation: Uuid::from_u128(id << 96),
+            name: name.to_owned(),
+            version: "0.1.0".to_owned(),
+            state,
+            shards: 0,
+            last_heartbeat: None,
+            joined_at: Timestamp::from_millis(0),
+        }
+    }
+
+    #[test]
+    fn a_replica_is_found_by_name_host_or_id() {
+        let all = [
+            replica(0x7c0e_0001, "pid 41 on node-1", ReplicaState::Leader),
+            replica(0x7c0e_0002, "pid 7 on node-2", ReplicaState::Standby),
+            replica(0x7c0e_0003, "pid 8 on node-2", ReplicaState::Standby),
+            replica(0x7c0e_0004, "pid 9 on node-3", ReplicaState::Dead),
+        ];
+        for (wanted, found) in [
+            ("pid 41 on node-1", Ok(0)),
+            ("node-1", Ok(0)),
+            ("7c0e0002", Ok(1)),
+            ("pid 8 on node-2", Ok(2)),
+            ("node-2", Err("several")),
+            ("7c0e", Err("several")),
+            ("7c0", Err("no service")),
+            ("node", Err("no service")),
+            ("node-3", Err("no service")),
+        ] {
+            match (find_replica(&all, wanted), found) {
+                (Ok(one), Ok(index)) => assert_eq!(Some(one), all.get(index), "{wanted}"),
+                (Err(error), Err(text)) => assert!(error.to_string().contains(text), "{wanted}: {error}"),
+                (found, _) => panic!("{wanted}: {found:?}"),
+            }
+        }
+    }
+}

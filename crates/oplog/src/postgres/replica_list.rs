@@ -1,0 +1,131 @@
+//! The list of replicas, and requests to hand over. These calls need neither the key of the log nor a replica.
+
+use std::fmt;
+use std::time::Duration;
+
+use tidegate_model::Timestamp;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+
+use super::connection::{Parameter, within};
+use super::schema::check_replica_list;
+use super::watch::DEAD_AFTER;
+use super::{PostgresTarget, random_id};
+use crate::LogError;
+
+/// A process that uses the log, as shown in lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedReplica {
+    /// Unique ID of the process.
+    pub incarnation: Uuid,
+    /// Name for messages, such as `pid 41 on node-1`.
+    pub name: String,
+    /// Version of the program.
+    pub version: String,
+    /// State at the time of the list.
+    pub state: ReplicaState,
+    /// Number of shards that it owns.
+    pub shards: usize,
+    /// Time since the newest heartbeat by the database's clock, if any.
+    pub last_heartbeat: Option<Duration>,
+    /// Time when it joined.
+    pub joined_at: Timestamp,
+}
+
+/// State of a replica in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaState {
+    /// Owns the shards.
+    Leader,
+    /// Waits to take over.
+    Standby,
+    /// Was asked to hand over and stop.
+    Draining,
+    /// Has sent no heartbeat for so long that another replica may take over.
+    Unresponsive,
+    /// Was declared dead by another replica, and can never write again.
+    Dead,
+}
+
+impl ReplicaState {
+    /// Returns true if the replica can take over shards.
+    pub fn can_take_over(self) -> bool {
+        matches!(self, Self::Leader | Self::Standby)
+    }
+}
+
+impl fmt::Display for ReplicaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Leader => "leader",
+            Self::Standby => "standby",
+            Self::Draining => "draining",
+            Self::Unresponsive => "unresponsive",
+            Self::Dead => "dead",
+        })
+    }
+}
+
+impl PostgresTarget {
+    /// Returns all replicas of the log, in the order in which they joined. Returns `None` if the log doesn't exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database cannot be read, or if the log has an unsupported layout.
+    pub async fn list_replicas(&self) -> Result<Option<Vec<ListedReplica>>, LogError> {
+        const QUERY: &str = "SELECT incarnation, name, version, (SELECT count(*) FROM shard WHERE owner = incarnation), \
+             (extract(epoch FROM clock_timestamp() - beat_at) * 1000)::bigint, (extract(epoch FROM joined_at) * \
+             1000)::bigint, evicted_by IS NOT NULL, drain_requested_at IS NOT NULL FROM replica ORDER BY joined_at, \
+             incarnation";
+        let Some(client) = self.connect_to_list().await? else { return Ok(None) };
+        within("read the replicas", async {
+            client.query_typed(QUERY, &[]).await?.iter().map(read_replica).collect::<Result<_, _>>().map(Some)
+        })
+        .await
+    }
+
+    /// Asks a replica to hand over its shards and stop. Returns false if it is no longer alive.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database cannot be written, or if the log has an unsupported layout.
+    pub async fn request_drain(&self, incarnation: Uuid) -> Result<bool, LogError> {
+        const QUERY: &str =
+            "UPDATE replica SET drain_requested_at = now() WHERE incarnation = $1 AND evicted_by IS NULL";
+        let Some(client) = self.connect_to_list().await? else { return Ok(false) };
+        let parameters: [Parameter<'_>; 1] = [(&incarnation, Type::UUID)];
+        let changed = within("ask a replica to stop", client.execute_typed(QUERY, &parameters)).await?;
+        Ok(changed > 0)
+    }
+
+    /// Connects to the log. Returns `None` if it doesn't exist.
+    async fn connect_to_list(&self) -> Result<Option<Client>, LogError> {
+        let client = self.connect(random_id()?).await?;
+        Ok(check_replica_list(&client, self).await?.then_some(client))
+    }
+}
+
+fn read_replica(row: &Row) -> Result<ListedReplica, tokio_postgres::Error> {
+    let shards = usize::try_from(row.try_get::<_, i64>(3)?).unwrap_or_default();
+    // The clock of the database may have been set back.
+    let age: Option<i64> = row.try_get(4)?;
+    let last_heartbeat = age.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or_default()));
+    let (is_dead, is_draining): (bool, bool) = (row.try_get(6)?, row.try_get(7)?);
+    let state = match shards {
+        _ if is_dead => ReplicaState::Dead,
+        _ if last_heartbeat.is_some_and(|age| age >= DEAD_AFTER) => ReplicaState::Unresponsive,
+        _ if is_draining => ReplicaState::Draining,
+        0 => ReplicaState::Standby,
+        _ => ReplicaState::Leader,
+    };
+    Ok(ListedReplica {
+        incarnation: row.try_get(0)?,
+        name: row.try_get(1)?,
+        version: row.try_get(2)?,
+        state,
+        shards,
+        last_heartbeat,
+        joined_at: Timestamp::from_millis(row.try_get(5)?),
+    })
+}
