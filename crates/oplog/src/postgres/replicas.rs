@@ -183,6 +183,15 @@ impl Inner {
         replicas.retain(|replica| replica.incarnation != self.incarnation);
         let beats = replicas.iter().map(|replica| (replica.incarnation, replica.beat)).collect();
         let dead = watch.observe(&beats, before, after);
+        let lost = watch.take_lost_heartbeats();
+        if lost > 0 {
+            tracing::warn!(
+                "the operation log's database {} lost its newest transactions, about {lost} s of them, probably in a \
+                 failover to a standby without synchronous replication; operations continue from the remaining events, so \
+                 commands whose events were lost can be executed again",
+                self.target
+            );
+        }
         let is_dead =
             |replica: &Replica| dead.iter().any(|(incarnation, _)| *incarnation == replica.incarnation);
         if let Some(holder) = replicas.iter().find(|replica| replica.shards > 0 && !is_dead(replica)) {

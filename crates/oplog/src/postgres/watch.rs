@@ -3,6 +3,8 @@
 //! A replica is dead once its heartbeat count has not changed for [`DEAD_AFTER`], measured by the observer's own
 //! monotonic clock. No time of another machine is compared. If the observer itself was suspended or could not
 //! read the database, it starts over, so that an outage of the database doesn't make every replica look dead.
+//!
+//! Counts only rise. A lower count than before proves that the database has lost transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,6 +23,10 @@ pub(super) struct ReplicaWatch {
     /// Replicas with a heartbeat since they were first observed.
     alive: BTreeSet<Uuid>,
     observed_at: Option<Duration>,
+    /// Last count of each replica, even if the observer has started over since.
+    highest: BTreeMap<Uuid, i64>,
+    /// Number of heartbeats that the database has lost since the last call of `take_lost_heartbeats`.
+    lost: i64,
 }
 
 impl ReplicaWatch {
@@ -36,6 +42,11 @@ impl ReplicaWatch {
             self.seen.clear();
         }
         self.observed_at = Some(after);
+        self.highest.retain(|replica, _| beats.contains_key(replica));
+        for (&replica, &beat) in beats {
+            let highest = self.highest.insert(replica, beat).unwrap_or(beat);
+            self.lost = self.lost.max(highest.saturating_sub(beat));
+        }
         self.seen.retain(|replica, _| beats.contains_key(replica));
         let mut dead = Vec::new();
         for (&replica, &beat) in beats {
@@ -50,6 +61,11 @@ impl ReplicaWatch {
         self.alive
             .retain(|replica| beats.contains_key(replica) && !dead.iter().any(|(one, _)| one == replica));
         dead
+    }
+
+    /// Returns the number of heartbeats that the database has lost since the last call, about one per second.
+    pub(super) fn take_lost_heartbeats(&mut self) -> i64 {
+        std::mem::take(&mut self.lost)
     }
 
     /// Returns true if a heartbeat of this replica was observed.
@@ -94,6 +110,16 @@ mod tests {
             assert_eq!(watch.observe(&beats, secs(at), secs(at)), [], "at {at} s");
         }
         assert_eq!(watch.observe(&beats, secs(68), secs(68)), [(A, 5)]);
+    }
+
+    #[test]
+    fn a_count_that_falls_shows_how_many_heartbeats_are_lost() {
+        let mut watch = ReplicaWatch::default();
+        // The observer starts over during the failover of the database.
+        for (second, beat, lost) in [(0, 40, 0), (1, 41, 0), (20, 37, 4), (21, 38, 0), (22, 39, 0)] {
+            watch.observe(&BTreeMap::from([(A, beat), (B, 7)]), secs(second), secs(second));
+            assert_eq!(watch.take_lost_heartbeats(), lost, "at {second} s");
+        }
     }
 
     proptest! {
