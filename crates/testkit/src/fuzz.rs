@@ -190,11 +190,11 @@ fn mutate_bytes(dice: &mut FuzzRng, seeds: &[&[u8]], text: &[&str]) -> Vec<u8> {
 fn mutate_document(dice: &mut FuzzRng, seeds: &[Value], words: &[&str]) -> Value {
     let mut document = dice.pick(seeds).clone();
     for _ in 0..=dice.next_number() % CHANGES_MAX {
-        let paths = json_pointers(&document);
-        let from = document.pointer(dice.pick(&paths).as_str()).cloned().unwrap_or_default();
-        let path: String = dice.pick(&paths).clone();
+        let nodes = Nodes::new(&document);
+        let from = nodes.values[dice.below(nodes.values.len())].clone();
+        let path = nodes.path(dice.below(nodes.values.len()));
         let odd = unexpected_value(dice, words);
-        let Some(place) = document.pointer_mut(&path) else { continue };
+        let Some(place) = find_value(&mut document, &path) else { continue };
         match (dice.below(6), place) {
             (0, Value::Object(fields)) => {
                 let names: Vec<String> = fields.keys().cloned().collect();
@@ -237,22 +237,48 @@ fn unexpected_value(dice: &mut FuzzRng, text: &[&str]) -> Value {
     }
 }
 
-/// Returns the JSON pointers of all values of a document.
-fn json_pointers(document: &Value) -> Vec<String> {
-    let mut found = vec![String::new()];
-    let mut at = 0;
-    while let Some(path) = found.get(at).cloned() {
-        let below: Vec<String> = match document.pointer(&path) {
-            Some(Value::Object(fields)) => {
-                fields.keys().map(|name| name.replace('~', "~0").replace('/', "~1")).collect()
+/// All values of a document, level by level.
+struct Nodes<'a> {
+    values: Vec<&'a Value>,
+    /// Index of each value's parent, and its position there.
+    origins: Vec<(usize, usize)>,
+}
+
+impl<'a> Nodes<'a> {
+    fn new(document: &'a Value) -> Self {
+        let (mut values, mut origins, mut at) = (vec![document], vec![(0, 0)], 0);
+        while let Some(value) = values.get(at).copied() {
+            match value {
+                Value::Object(fields) => values.extend(fields.values()),
+                Value::Array(items) => values.extend(items),
+                _ => {}
             }
-            Some(Value::Array(items)) => (0..items.len()).map(|number| number.to_string()).collect(),
-            _ => Vec::new(),
-        };
-        found.extend(below.into_iter().map(|name| format!("{path}/{name}")));
-        at += 1;
+            let added = values.len() - origins.len();
+            origins.extend((0..added).map(|position| (at, position)));
+            at += 1;
+        }
+        Self { values, origins }
     }
-    found
+
+    /// Returns the positions from the root to a value.
+    fn path(&self, mut index: usize) -> Vec<usize> {
+        let mut path = Vec::new();
+        while index > 0 {
+            let (parent, position) = self.origins[index];
+            path.push(position);
+            index = parent;
+        }
+        path.reverse();
+        path
+    }
+}
+
+fn find_value<'a>(document: &'a mut Value, path: &[usize]) -> Option<&'a mut Value> {
+    path.iter().try_fold(document, |value, position| match value {
+        Value::Object(fields) => fields.values_mut().nth(*position),
+        Value::Array(items) => items.get_mut(*position),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -269,6 +295,12 @@ mod tests {
         let make = |seed| mutate_document(&mut FuzzRng(seed), std::slice::from_ref(&document), &PITFALLS);
         assert_eq!(make(7), make(7));
         assert!((0..100).filter(|seed| make(*seed) != document).count() > 80);
+        let nodes = Nodes::new(&document);
+        for (index, value) in nodes.values.iter().enumerate() {
+            let mut copy = document.clone();
+            assert_eq!(find_value(&mut copy, &nodes.path(index)).as_deref(), Some(*value));
+        }
+        assert_eq!(nodes.values.len(), 5);
     }
 
     #[test]

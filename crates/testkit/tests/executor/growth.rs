@@ -103,7 +103,7 @@ async fn a_log_exceeds_its_retention_by_a_tenth_at_most() {
         .start()
         .await
         .unwrap();
-    let operations = effort::rounds("TIDEGATE_GROWTH_OPERATIONS", 1_000, 20_000);
+    let operations = effort::rounds("TIDEGATE_GROWTH_OPERATIONS", 1_000, 6_000);
     let rounds = usize::try_from(operations).unwrap() / APPLICATIONS;
     // Maximum usage before and after the log was full.
     let (mut full, mut later) = (DiskUsage::default(), DiskUsage::default());
