@@ -34,7 +34,7 @@ pub const EVENTS_MAX: u64 = 5_000_000;
 ///
 /// If the log rejects a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Its
 /// changes that aren't in the log are lost.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Driver<M: Machine> {
     state: M::State,
     /// Sequence number of the last event applied to `state`.
