@@ -18,6 +18,7 @@ mod outages;
 mod overrides;
 mod pruning;
 mod random;
+mod replica_model;
 mod retries;
 mod runner;
 mod supersede;
