@@ -15,9 +15,8 @@ use super::step::{ReplicaId, Step, list_steps, next_command};
 pub struct Scope {
     pub faults: Faults,
     pub removed: RemovedGuards,
-    /// True if no replica may send a write to the cluster after it has lost the shard. This property depends on
-    /// the time that heartbeats take, and on a database that never loses a transaction.
-    pub checks_writes: bool,
+    /// Property that isn't checked.
+    pub ignored: Option<Violation>,
 }
 
 /// Result of an append that reaches the database.
@@ -164,6 +163,10 @@ impl Model {
         Ok(state)
     }
 
+    fn checks(&self, violation: Violation) -> bool {
+        self.scope.ignored != Some(violation)
+    }
+
     /// Describes a state for a trace.
     pub fn describe(&self, state: &State) -> String {
         let State { database: Database { shards: [shard, _], logs: [log, _], .. }, cluster, .. } = state;
@@ -248,7 +251,7 @@ impl Model {
             }
             Some(NodeCommand::Write(request)) => {
                 let owner = state.database.shards[HOOK_SHARD].owner;
-                if self.scope.checks_writes && owner != state.replicas[id].incarnation {
+                if self.checks(Violation::WriteAfterLoss) && owner != state.replicas[id].incarnation {
                     return Err(Violation::WriteAfterLoss);
                 }
                 state.replicas[id].call = Some(request);
@@ -294,7 +297,7 @@ impl Model {
         if state.database.shards[shard] != (Shard { owner: incarnation, epoch }) {
             return Err(Violation::LostTenure);
         }
-        if append.is_settled {
+        if append.is_settled && self.checks(Violation::SettledAppend) {
             return Err(Violation::SettledAppend);
         }
         let has_succeeded = self.machines.outcome(child) == Some(OperationPhase::Succeeded);
