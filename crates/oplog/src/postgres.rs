@@ -128,6 +128,25 @@ pub enum LeadAttempt {
     },
 }
 
+/// Reason why a replica can never write again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The replica with this name has declared it dead.
+    Evicted(String),
+    /// The database has lost acknowledged events of these streams.
+    Events(String),
+}
+
+impl Loss {
+    /// Returns the error for all later writes.
+    pub fn error(&self) -> LogError {
+        match self {
+            Self::Evicted(by) => LogError::Evicted { by: by.clone() },
+            Self::Events(streams) => LogError::LostEnd { streams: streams.clone() },
+        }
+    }
+}
+
 struct Inner {
     target: PostgresTarget,
     incarnation: Uuid,
@@ -144,8 +163,8 @@ struct Inner {
     is_compaction_due: AtomicBool,
     /// Reason why the database is unavailable, if it is.
     outage: channel::Sender<Option<String>>,
-    /// Name of the replica that has declared this one dead, if any. This replica can then never write again.
-    loss: channel::Sender<Option<String>>,
+    /// Reason why this replica can never write again, if there is one.
+    loss: channel::Sender<Option<Loss>>,
     /// True once this replica was asked to hand over and stop.
     drain_request: channel::Sender<bool>,
     observer: Option<Arc<dyn HeartbeatObserver>>,
@@ -272,9 +291,8 @@ impl PostgresLog {
         self.inner.outage.subscribe()
     }
 
-    /// Returns the name of the replica that has declared this one dead, if any. This replica can then never write
-    /// again.
-    pub fn loss(&self) -> channel::Receiver<Option<String>> {
+    /// Returns the reason why this replica can never write again, if there is one.
+    pub fn loss(&self) -> channel::Receiver<Option<Loss>> {
         self.inner.loss.subscribe()
     }
 
@@ -436,17 +454,17 @@ impl Inner {
         });
     }
 
-    fn lose(&self, by: &str) {
+    fn lose(&self, reason: Loss) {
         self.loss.send_if_modified(|current| {
             let is_first = current.is_none();
-            current.get_or_insert_with(|| by.to_owned());
+            current.get_or_insert(reason);
             is_first
         });
     }
 
     fn check_usable(&self) -> Result<(), LogError> {
-        if let Some(by) = self.loss.borrow().as_ref() {
-            return Err(LogError::Evicted { by: by.clone() });
+        if let Some(reason) = self.loss.borrow().as_ref() {
+            return Err(reason.error());
         }
         if self.is_closing.load(Ordering::SeqCst) { Err(LogError::Poisoned) } else { Ok(()) }
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tidegate_executor::{Fence, HeartbeatCoverage, codecs};
 use tidegate_oplog::{
-    HeartbeatObserver, LeadAttempt, LogError, PostgresLog, PostgresOptions, PostgresTarget, TENURE_COVERAGE,
+    HeartbeatObserver, LeadAttempt, LogError, Loss, PostgresLog, PostgresOptions, PostgresTarget,
+    TENURE_COVERAGE,
 };
 use tokio::sync::watch;
 
@@ -126,14 +127,14 @@ impl SharedLog {
         self.log.outage()
     }
 
-    /// Waits until another service has taken over, and returns the reason.
+    /// Waits until this service can never write to the log again, and returns the reason.
     pub async fn wait_for_loss(&self) -> ServiceError {
         let mut loss = self.log.loss();
-        let by = match loss.wait_for(Option::is_some).await {
-            Ok(by) => by.clone().unwrap_or_default(),
-            Err(_) => "an internal error".to_owned(),
+        let error = match loss.wait_for(Option::is_some).await {
+            Ok(reason) => reason.as_ref().map(Loss::error),
+            Err(_) => None,
         };
-        ServiceError::Log(LogError::Evicted { by })
+        ServiceError::Log(error.unwrap_or(LogError::Poisoned))
     }
 
     /// Gives up the leadership, so that a standby takes over immediately. Call this only after all work has finished.

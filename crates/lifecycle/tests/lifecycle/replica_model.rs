@@ -54,10 +54,10 @@ const CRASH: Faults = Faults { crashes: 1, ..NO_FAULTS };
 const PAUSE: Faults = Faults { pauses: 1, ..NO_FAULTS };
 const CRASH_AND_PAUSE: Faults = Faults { pauses: 1, ..CRASH };
 
-/// Adds larger scopes in the long form of the tests. They take about a minute.
-fn with_long_form(short: &[Faults], long: &[Faults]) -> Vec<Faults> {
-    let is_long = std::env::var_os("TIDEGATE_LONG_TESTS").is_some_and(|value| value == "1");
-    [short, if is_long { long } else { &[] }].concat()
+/// Adds larger scopes if `TIDEGATE_MODEL=all` is set. They take several minutes.
+fn with_larger(short: &[Faults], larger: &[Faults]) -> Vec<Faults> {
+    let is_whole = std::env::var_os("TIDEGATE_MODEL").is_some_and(|value| value == "all");
+    [short, if is_whole { larger } else { &[] }].concat()
 }
 
 /// Explores a scope, and fails with the shortest trace of a violation.
@@ -71,7 +71,7 @@ fn expect_no_violation(scope: Scope, visit: impl FnMut(&State, bool)) {
 
 #[test]
 fn every_property_holds_with_all_guards() {
-    let scopes = with_long_form(
+    let scopes = with_larger(
         &[
             Faults { crashes: 2, ..PAUSE },
             Faults { crashes: 2, timeouts: 1, ..NO_FAULTS },
@@ -101,7 +101,7 @@ fn every_property_holds_with_all_guards() {
 fn starts_do_not_depend_on_heartbeats() {
     let removed = RemovedGuards::new(&[Guard::Coverage, Guard::ConditionalEviction]);
     let short = [CRASH_AND_PAUSE, Faults { timeouts: 1, ..PAUSE }, Faults { losses: 1, ..PAUSE }];
-    for faults in with_long_form(&short, &[Faults { timeouts: 1, ..CRASH_AND_PAUSE }]) {
+    for faults in with_larger(&short, &[Faults { timeouts: 1, ..CRASH_AND_PAUSE }]) {
         expect_no_violation(Scope { faults, removed, ignored: Some(Violation::WriteAfterLoss) }, |_, _| {});
     }
 }
@@ -110,7 +110,7 @@ fn starts_do_not_depend_on_heartbeats() {
 #[test]
 fn a_lost_transaction_does_not_start_a_hook_twice() {
     let short = [Faults { failovers: 1, ..CRASH }, Faults { failovers: 1, ..PAUSE }];
-    for faults in with_long_form(&short, &[Faults { failovers: 1, ..CRASH_AND_PAUSE }]) {
+    for faults in with_larger(&short, &[Faults { failovers: 1, ..CRASH_AND_PAUSE }]) {
         let scope = Scope { faults, ignored: Some(Violation::WriteAfterLoss), ..Scope::default() };
         expect_no_violation(scope, |_, _| {});
     }
@@ -159,7 +159,7 @@ fn some_guards_cover_others() {
         (Guard::RecordBeforeStart, None),
         (Guard::EpochRaise, Some(Violation::SettledAppend)),
     ] {
-        for faults in with_long_form(&short, &[Faults { losses: 1, ..CRASH_AND_PAUSE }]) {
+        for faults in with_larger(&short, &[Faults { losses: 1, ..CRASH_AND_PAUSE }]) {
             let scope = Scope { faults, removed: RemovedGuards::new(&[guard]), ignored };
             expect_no_violation(scope, |_, _| {});
         }

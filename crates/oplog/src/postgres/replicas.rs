@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::connection::{CALL_TIMEOUT, Parameter, application_name, call_error, within};
 use super::schema::newest_layout;
 use super::watch::ReplicaWatch;
-use super::{BEAT_INTERVAL, Inner, TENURE_COVERAGE};
+use super::{BEAT_INTERVAL, Inner, Loss, TENURE_COVERAGE};
 use crate::LogError;
 
 /// Number of shards in a log.
@@ -101,7 +101,13 @@ impl Inner {
             let client = match connection.take().filter(|client| !client.is_closed()) {
                 Some(client) => client,
                 None => match self.target.connect(self.incarnation).await {
-                    Ok(client) => client,
+                    Ok(client) => {
+                        if let Err(LogError::LostEnd { streams }) = self.check_idle_writer(&client).await {
+                            self.lose(Loss::Events(streams));
+                            return;
+                        }
+                        client
+                    }
                     Err(error) => {
                         self.wait_for_database(&error).await;
                         continue;
@@ -119,12 +125,21 @@ impl Inner {
                     connection = Some(client);
                 }
                 Err(LogError::Evicted { by }) => {
-                    self.lose(&by);
+                    self.lose(Loss::Evicted(by));
                     return;
                 }
                 Err(error) => self.report_outage(Some(error.to_string())),
             }
             tokio::time::sleep(BEAT_INTERVAL.saturating_sub(began.elapsed())).await;
+        }
+    }
+
+    /// Checks on a new connection that the database still contains the newest events, unless the writer is busy and
+    /// checks this itself. Otherwise, an idle replica would notice lost events only at its next append.
+    async fn check_idle_writer(&self, client: &Client) -> Result<(), LogError> {
+        match self.writer.try_lock() {
+            Ok(writer) => self.check_recent(client, &writer.recent).await,
+            Err(_) => Ok(()),
         }
     }
 

@@ -11,7 +11,7 @@ use super::append::{self, CommitError, GroupRows, StreamHead};
 use super::connection::within;
 use super::replicas::Claim;
 use super::watch::ReplicaWatch;
-use super::{Inner, LeadAttempt, RECENT_MAX, RETRY_DELAY};
+use super::{Inner, LeadAttempt, Loss, RECENT_MAX, RETRY_DELAY};
 use crate::retention::Growth;
 use crate::{InventoryUpdate, LogError, RawAppend};
 
@@ -159,7 +159,7 @@ impl Inner {
     }
 
     /// Checks that the database still contains the newest acknowledged groups. It may have lost them in a failover.
-    async fn check_recent(
+    pub(super) async fn check_recent(
         &self,
         client: &Client,
         recent: &VecDeque<(StreamId, u64, Digest)>,
@@ -239,8 +239,10 @@ impl Inner {
             Err(_) => "another process".to_owned(),
         };
         writer.tenure.clear();
-        self.lose(&by);
-        LogError::Evicted { by }
+        let loss = Loss::Evicted(by);
+        let error = loss.error();
+        self.lose(loss);
+        error
     }
 
     /// Updates the state of the writer after a group was written.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tidegate_oplog::{
-    Codecs, KeptKind, LeadAttempt, LogError, LogKey, Lookup, PostgresLog, PostgresOptions, PostgresTarget,
-    ReplicaState, Retention,
+    Codecs, KeptKind, LeadAttempt, LogError, LogKey, Lookup, Loss, PostgresLog, PostgresOptions,
+    PostgresTarget, ReplicaState, Retention,
 };
 
 use crate::kinds::OpenWithCodecs;
@@ -187,6 +187,13 @@ fn a_rolled_back_database_is_reported() {
         log.incarnation()
     );
     server.psql(&url, &close);
+    // The next heartbeat notices the loss, even if the replica doesn't write anything.
+    let mut loss = log.loss();
+    let noticed = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let noticed = tokio::time::timeout(Duration::from_secs(600), loss.wait_for(Option::is_some)).await;
+        noticed.map(|reason| reason.unwrap().clone())
+    });
+    assert_eq!(noticed.unwrap(), Some(Loss::Events(operation(1).to_string())));
     let error = log.append_all(vec![append_to_shop(2, 1, waves_passed(1..=1))]).unwrap_err();
     assert!(
         matches!(&error, LogError::LostEnd { streams } if *streams == operation(1).to_string()),
