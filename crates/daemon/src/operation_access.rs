@@ -33,13 +33,14 @@ pub async fn send_request(
     notices: &dyn Notices,
     request: &Request,
 ) -> Result<Responder, ServiceError> {
-    if !state_dir.has_log()? {
-        return Ok(Responder::Unused);
-    }
+    // A service with a shared log has no log in its state directory.
     let outcome = client::send_request(&state_dir.socket(), request).await?;
     let is_silent = matches!(outcome, RequestOutcome::NoResponse);
     if let RequestOutcome::Reply(reply) = outcome {
         return Ok(Responder::Process(reply));
+    }
+    if !state_dir.has_log()? {
+        return Ok(Responder::Unused);
     }
     match log::open_locked(state_dir, notices, client::is_process_running).await {
         Ok(log) => Ok(Responder::Log(log)),
@@ -71,13 +72,14 @@ async fn send_query(
     notices: &dyn Notices,
     request: &Request,
 ) -> Result<QueryResponder, ServiceError> {
-    if !state_dir.has_log()? {
-        return Ok(QueryResponder::Unused);
-    }
+    // A service with a shared log has no log in its state directory.
     let outcome = client::send_request(&state_dir.socket(), request).await?;
     let is_silent = matches!(outcome, RequestOutcome::NoResponse);
     if let RequestOutcome::Reply(reply) = outcome {
         return Ok(QueryResponder::Process(reply));
+    }
+    if !state_dir.has_log()? {
+        return Ok(QueryResponder::Unused);
     }
     let reason = match log::open_once(state_dir, notices).await {
         Err(ServiceError::Log(reason)) if prevents_writing(&reason) => reason,
