@@ -43,7 +43,7 @@ pub mod suite;
 pub use access::User;
 pub use api_client::ApiClient;
 pub use assets::{AssetInventory, Assets};
-pub use audit::{Audit, AuditEvent, Mark};
+pub use audit::{Audit, AuditEvent, JobWrite, Mark};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{CallError, KubeError};
 pub use kubelet::Kubelet;

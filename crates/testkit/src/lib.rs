@@ -17,6 +17,7 @@ pub mod proxy;
 pub mod scenario;
 pub mod signed_commits;
 pub mod simulate;
+pub mod tcp_proxy;
 pub mod tools;
 pub mod web;
 pub mod witness;

@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
+use std::time::Duration;
 
 use memchr::memmem;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{ApiClient, CallError, KubeError, User};
+
+/// Polling interval of [`wait_for_events`].
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Position in the audit log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +56,22 @@ pub struct AuditEvent {
     pub responded_at: String,
     /// Options in the body of a deletion.
     pub options: Option<Value>,
+    /// Details of a write to a Job or to its status.
+    pub job: Option<JobWrite>,
+}
+
+/// Details of a write to a Job or to its status.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobWrite {
+    /// UID of the Job in the response. Empty without a successful response.
+    pub uid: String,
+    /// Annotations of the Job in the response or, without one, in the request.
+    pub annotations: BTreeMap<String, String>,
+    /// True if the request makes the Job run: it creates a Job that the server doesn't suspend, or ends the
+    /// suspension.
+    pub is_start: bool,
+    /// True if the Job in the response has completed.
+    pub is_complete: bool,
 }
 
 impl AuditEvent {
@@ -120,7 +141,8 @@ impl Audit {
 }
 
 /// Returns the audit policy: everything except reads by controllers. Deletions are logged with their options,
-/// which mark dry runs, and the engine's creations with their responses, which have the generated names.
+/// which mark dry runs, and the engine's creations with their responses, which have the generated names. Writes
+/// to Jobs are logged with bodies, which show when a Job starts and completes.
 pub(super) fn audit_policy() -> Value {
     let (controllers, engine) = (User::CONTROLLERS.name(), User::ENGINE.name());
     json!({
@@ -131,6 +153,10 @@ pub(super) fn audit_policy() -> Value {
             {"level": "None", "users": [controllers], "resources": [{"group": "", "resources": ["events"]}]},
             {"level": "Request", "verbs": ["delete", "deletecollection"]},
             {"level": "Metadata", "resources": [{"group": "", "resources": ["secrets"]}]},
+            {
+                "level": "RequestResponse", "verbs": ["create", "update", "patch"],
+                "resources": [{"group": "batch", "resources": ["jobs", "jobs/status"]}],
+            },
             {"level": "RequestResponse", "users": [engine], "verbs": ["create"]},
             {"level": "Metadata"},
         ],
@@ -218,6 +244,19 @@ pub(super) fn read_events(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec
     Ok(events)
 }
 
+/// Reads the requests for a namespace from a position, until they satisfy a predicate.
+pub(super) async fn wait_for_events(
+    path: &Path,
+    from: Mark,
+    namespace: &str,
+    is_satisfied: impl Fn(&Audit) -> bool,
+) -> Result<(), KubeError> {
+    while !is_satisfied(&Audit(read_events(path, from, &[namespace])?).in_namespace(namespace)) {
+        sleep(POLL_INTERVAL).await;
+    }
+    Ok(())
+}
+
 fn parse_event(line: &Value) -> AuditEvent {
     let (verb, uri) = (text_at(line, "/verb"), text_at(line, "/requestURI"));
     let options = line.get("requestObject").filter(|_| verb.starts_with("delete")).cloned();
@@ -246,9 +285,37 @@ fn parse_event(line: &Value) -> AuditEvent {
         received_at: text_at(line, "/requestReceivedTimestamp"),
         responded_at: text_at(line, "/stageTimestamp"),
         options,
+        job: parse_job_write(line),
         verb,
         uri,
     }
+}
+
+fn parse_job_write(line: &Value) -> Option<JobWrite> {
+    let is_job = text_at(line, "/objectRef/resource") == "jobs" && line.get("requestObject").is_some();
+    let verb = text_at(line, "/verb");
+    if !is_job || verb.starts_with("delete") {
+        return None;
+    }
+    let at = |path: &str| line.pointer(path);
+    let is_object = at("/responseObject/kind").is_some_and(|kind| kind == "Job");
+    let is_start = match verb.as_str() {
+        "create" => is_object && at("/responseObject/spec/suspend") != Some(&Value::Bool(true)),
+        _ => at("/requestObject/spec/suspend") == Some(&Value::Bool(false)),
+    };
+    let annotations =
+        at("/responseObject/metadata/annotations").or(at("/requestObject/metadata/annotations"));
+    let annotations = annotations.and_then(Value::as_object).into_iter().flatten();
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    let conditions = at("/responseObject/status/conditions").and_then(Value::as_array);
+    let is_complete =
+        conditions.into_iter().flatten().any(|one| one["type"] == "Complete" && one["status"] == "True");
+    Some(JobWrite {
+        uid: if is_object { text_at(line, "/responseObject/metadata/uid") } else { String::new() },
+        annotations: annotations.filter_map(text).collect(),
+        is_start,
+        is_complete,
+    })
 }
 
 fn text_at(value: &Value, path: &str) -> String {

@@ -231,6 +231,21 @@ impl ControlPlane {
         Ok(self.read_audit(mark, Some(namespace)).await?.in_namespace(namespace))
     }
 
+    /// Waits until the requests for a namespace since a mark satisfy a predicate. Their `kind` isn't set.
+    pub async fn wait_for_audit<F>(
+        &self,
+        mark: Mark,
+        namespace: &str,
+        is_satisfied: F,
+    ) -> Result<(), KubeError>
+    where
+        F: Fn(&Audit) -> bool,
+    {
+        let path = self.access.folder.join("audit.log");
+        let waiting = audit::wait_for_events(&path, mark, namespace, is_satisfied);
+        timeout(START_TIMEOUT, waiting).await.expect("the requests do not arrive")
+    }
+
     async fn read_audit(&self, mark: Mark, about: Option<&str>) -> Result<Audit, KubeError> {
         let path = self.access.folder.join("audit.log");
         let observer = self.client(User::OBSERVER);
