@@ -5,22 +5,31 @@
 //! starts the server as the user `postgres` or, if that user doesn't exist, `nobody`.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Starts the server, prints its PID, and stops it when the standard input ends.
-const GUARD: &str = r#""$0" "$@" </dev/null & pid=$!; echo $pid; cat >/dev/null; kill -QUIT $pid; wait $pid; rm -rf "$TIDEGATE_TEST_FOLDER""#;
+/// Starts the server, and prints a line. For each signal on the standard input, stops the server with the signal,
+/// starts it again, and prints another line. Stops the server when the standard input ends.
+const GUARD: &str = r#"
+run() { "$@" </dev/null >/dev/null & pid=$!; echo started; }
+run "$0" "$@"
+while read -r signal; do kill -"$signal" $pid; wait $pid; run "$0" "$@"; done
+kill -QUIT $pid; wait $pid; rm -rf "$TIDEGATE_TEST_FOLDER"
+"#;
 
 /// A running server.
 pub struct PostgresServer {
     folder: PathBuf,
     user: String,
-    _guard: Child,
+    programs: PathBuf,
+    guard: Child,
+    guard_output: BufReader<ChildStdout>,
 }
 
 /// User that the server runs as, and its IDs if it differs from the current user.
@@ -34,7 +43,12 @@ impl PostgresServer {
     /// `TIDEGATE_REQUIRE_POSTGRES` is set.
     pub fn shared() -> Option<&'static Self> {
         static SERVER: OnceLock<Option<PostgresServer>> = OnceLock::new();
-        let server = SERVER.get_or_init(|| Some(Self::start(&programs()?)));
+        SERVER.get_or_init(Self::start_separate).as_ref()
+    }
+
+    /// Starts a server that no other test uses, under the same conditions as [`Self::shared`].
+    pub fn start_separate() -> Option<Self> {
+        let server = programs().map(|programs| Self::start(&programs));
         if server.is_none() {
             assert!(
                 std::env::var_os("TIDEGATE_REQUIRE_POSTGRES").is_none(),
@@ -42,57 +56,84 @@ impl PostgresServer {
             );
             eprintln!("skipped: PostgreSQL is not installed");
         }
-        server.as_ref()
+        server
     }
 
     fn start(programs: &Path) -> Self {
+        let arguments =
+            ["--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale", "--username=tidegate"];
+        Self::start_with_data(programs, "initdb", &arguments)
+    }
+
+    /// Starts a server that replicates another one.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn start_standby(primary: &Self) -> Self {
+        let host = format!("--host={}", primary.folder.display());
+        let arguments =
+            [host.as_str(), "--username=tidegate", "--write-recovery-conf", "--checkpoint=fast", "--no-sync"];
+        Self::start_with_data(&primary.programs, "pg_basebackup", &arguments)
+    }
+
+    /// Creates the data with a program, and starts the server.
+    fn start_with_data(programs: &Path, program: &str, arguments: &[&str]) -> Self {
         let user = server_user();
         let folder = tempfile::tempdir().unwrap().keep();
         let data = folder.join("data");
         if let Some((uid, gid)) = user.ids {
             chown(&folder, Some(uid), Some(gid)).unwrap();
         }
-        let run = |program: &str| {
-            let mut command = Command::new(programs.join(program));
-            command.current_dir(&folder);
-            if let Some((uid, gid)) = user.ids {
-                command.uid(uid).gid(gid);
-            }
-            command
-        };
-        let made = run("initdb")
-            .args([
-                "--auth=trust",
-                "--no-sync",
-                "--encoding=UTF8",
-                "--no-locale",
-                "--username=tidegate",
-                "--pgdata",
-            ])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let mut create = Command::new(programs.join(program));
+        create.current_dir(&folder).args(arguments).arg("--pgdata").arg(&data);
+        if let Some((uid, gid)) = user.ids {
+            create.uid(uid).gid(gid);
+        }
+        let made = create.output().unwrap();
+        assert!(made.status.success(), "{program}: {}", String::from_utf8_lossy(&made.stderr));
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD]).arg(programs.join("postgres")).arg("-D").arg(&data);
         guard.args(["-c", "fsync=off", "-c", "max_connections=300", "-c", "listen_addresses=", "-c"]);
         guard.arg(format!("unix_socket_directories={}", folder.display()));
+        // A standby must not wait for seconds after a restart of the primary.
+        guard.args(["-c", "wal_retrieve_retry_interval=100ms"]);
         guard.env("TIDEGATE_TEST_FOLDER", &folder).current_dir(&folder);
         if let Some((uid, gid)) = user.ids {
             guard.uid(uid).gid(gid);
         }
         let log = fs::File::create(folder.join("log")).unwrap();
-        let guard = guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let server = Self { folder, user: user.name, _guard: guard };
-        server.wait_until_ready(programs);
+        let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let guard_output = BufReader::new(guard.stdout.take().unwrap());
+        let mut server = Self { folder, user: user.name, programs: programs.to_owned(), guard, guard_output };
+        server.wait_until_ready();
         server
     }
 
-    fn wait_until_ready(&self, programs: &Path) {
+    /// Restarts the server in immediate mode, as if it had crashed, and waits until it is ready.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn restart_immediately(&mut self) {
+        writeln!(self.guard.stdin.as_ref().unwrap(), "QUIT").unwrap();
+        self.wait_until_ready();
+    }
+
+    /// Stops the server in immediate mode, as if it had crashed, and deletes its data.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn destroy(mut self) {
+        drop(self.guard.stdin.take());
+        self.guard.wait().unwrap();
+    }
+
+    /// Returns the path of the server's socket.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(".s.PGSQL.5432")
+    }
+
+    /// Waits until a server that was just started accepts connections.
+    fn wait_until_ready(&mut self) {
+        self.guard_output.read_line(&mut String::new()).unwrap();
         let started = Instant::now();
         loop {
             let ready =
-                Command::new(programs.join("pg_isready")).arg("-q").arg("-h").arg(&self.folder).status();
+                Command::new(self.programs.join("pg_isready")).arg("-q").arg("-h").arg(&self.folder).status();
             if ready.is_ok_and(|status| status.success()) {
                 return;
             }
@@ -117,9 +158,10 @@ impl PostgresServer {
     /// Runs SQL with `psql` in the schema of a log, and returns the output without headers.
     pub fn psql(&self, url: &str, sql: &str) -> String {
         let schema = url.rsplit_once("schema=").unwrap().1;
-        let sql = format!("SET search_path = {schema}; {sql}");
-        let output = Command::new(programs().unwrap().join("psql"))
-            .args(["-qAt", "-v", "ON_ERROR_STOP=1", "-U", "tidegate", "-d", "postgres", "-c", &sql, "-h"])
+        let search_path = format!("SET search_path = {schema}");
+        let output = Command::new(self.programs.join("psql"))
+            .args(["-qAt", "-v", "ON_ERROR_STOP=1", "-U", "tidegate", "-d", "postgres"])
+            .args(["-c", &search_path, "-c", sql, "-h"])
             .arg(&self.folder)
             .output()
             .unwrap();
