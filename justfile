@@ -111,6 +111,10 @@ damage N="10000":
     TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-oplog --test log random_damage -- --nocapture
     TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-cli --test e2e damage -- --nocapture
 
+# Injects N faults into two services that share an operation log in PostgreSQL: kills, suspensions, network faults, database restarts.
+nemesis N="1000":
+    TIDEGATE_FAULT_ROUNDS={{ N }} TIDEGATE_REQUIRE_POSTGRES=1 cargo test --package tidegate-cli --test e2e-kube fault_injection -- --nocapture
+
 # Tests N invalid inputs of each kind: webhooks, resources, sync windows, paths, log records, manifests.
 fuzz N="100000":
     TIDEGATE_FUZZ_CASES={{ N }} cargo test --release --workspace --lib --test fuzz fuzz_ -- --nocapture

@@ -30,6 +30,7 @@ mod definitions;
 mod deletion_during_sync;
 mod deploy;
 mod destination;
+mod fault_injection;
 mod from_argo_cd;
 mod impersonation;
 mod kill;
@@ -113,6 +114,7 @@ fn tests() -> Vec<suite::Test> {
         shared_log::a_leader_that_stops_hands_over_at_once_with_its_plans,
         shared_log::a_drained_leader_hands_over_at_once,
         shared_log::a_second_leader_is_refused,
+        fault_injection::services_with_a_shared_log_survive_faults,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
         output::hook_output_is_shown_while_the_hook_runs,
         output::missing_logs_are_noted_and_the_sync_continues,

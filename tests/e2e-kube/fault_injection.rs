@@ -1,0 +1,264 @@
+//! Fault injection: two services share an operation log in PostgreSQL. In each round, a commit changes six
+//! Applications, and a fault occurs while they are synced. According to the audit log, each hook must start
+//! once in each operation, and each wave must follow the hook before it. Every accepted operation must end.
+//!
+//! `TIDEGATE_FAULT_ROUNDS=N` sets the number of rounds, and `TIDEGATE_FAULT_SEED=N` repeats an earlier run.
+//! The seed determines the fault of each round, and the number of writes before the fault.
+//! `TIDEGATE_FAULT_FIRST_ROUND=N` skips the rounds before a failed one.
+
+mod database;
+mod faults;
+mod fleet;
+mod invariants;
+mod replica;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_testkit::effort;
+use tidegate_testkit::kube::{AuditEvent, Mark, User};
+
+use crate::applications::bench_with_crds;
+use crate::bench::Running;
+use crate::kube_bench::KubeBench;
+use crate::thirty_applications::Dice;
+
+use self::database::Database;
+use self::faults::{Fault, Services};
+use self::invariants::{LoggedOperation, Witness};
+use self::replica::Replica;
+
+const ROUNDS: u64 = 5;
+/// Number of rounds in the long form, on each version of Kubernetes. `just nemesis` runs more.
+const ROUNDS_LONG: u64 = 20;
+const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa99887766554433221100ff";
+
+/// Seed, round and faults of a run, printed if the run fails.
+struct Story {
+    seed: u64,
+    faults: Vec<String>,
+}
+
+impl Drop for Story {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { seed, faults } = self;
+            eprintln!("fault injection failed with seed {seed} in the last of these rounds:");
+            faults.iter().for_each(|fault| eprintln!("  {fault}"));
+        }
+    }
+}
+
+/// A run of several rounds.
+struct FaultInjection {
+    story: Story,
+    bench: KubeBench,
+    services: Services,
+    witness: Witness,
+    /// Operations that have ended.
+    ended: BTreeSet<String>,
+    /// Start of the current section of the audit log.
+    mark: Mark,
+}
+
+/// A request to sync an Application.
+struct SyncRequest {
+    reason: String,
+    running: Running,
+}
+
+pub async fn services_with_a_shared_log_survive_faults() {
+    let rounds = effort::rounds("TIDEGATE_FAULT_ROUNDS", ROUNDS, ROUNDS_LONG);
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let seed = number("TIDEGATE_FAULT_SEED")
+        .unwrap_or_else(|| RandomState::new().build_hasher().finish() % 1_000_000);
+    let first = number("TIDEGATE_FAULT_FIRST_ROUND").unwrap_or(0);
+    println!("faults from seed {seed}; repeat them with TIDEGATE_FAULT_SEED={seed}");
+    let Some(mut run) = FaultInjection::start(seed).await else { return };
+    for round in first..first + rounds {
+        run.run_round(round).await;
+    }
+    run.finish(rounds).await;
+}
+
+impl FaultInjection {
+    async fn start(seed: u64) -> Option<Self> {
+        let database = Database::start()?;
+        let mut bench = bench_with_crds().await;
+        bench.bench.set_variable("TIDEGATE_LOG_KEY", KEY);
+        let all = json!([
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]},
+        ]);
+        let second = bench.control.create_limited_user(&[(None, all)]).await.unwrap();
+        let replica = |directory, user: &User| Replica::new(&bench, &database, directory, user.clone());
+        let mut replicas = [replica("first", User::ENGINE), replica("second", &second)];
+        let mark = bench.control.audit_mark();
+        fleet::commit(&bench, "0");
+        fleet::create(&bench).await;
+        replicas[0].start(&bench);
+        replicas[0].wait_until_active();
+        replicas[1].start(&bench);
+        replicas[1].wait_until_standby();
+        Some(Self {
+            story: Story { seed, faults: Vec::new() },
+            bench,
+            services: Services { replicas, active: 0, database: Some(database), takeovers: Vec::new() },
+            witness: Witness::default(),
+            ended: BTreeSet::new(),
+            mark,
+        })
+    }
+
+    async fn run_round(&mut self, round: u64) {
+        let seed = self.story.seed;
+        let fault = Fault::of_round(seed, round, self.bench.control.minor());
+        let mut dice = Dice(seed.wrapping_mul(1_000_003).wrapping_add(round));
+        let writes = dice.roll(fault.writes_max()) as usize;
+        self.story.faults.push(format!("round {round}: {fault:?} after {writes} writes"));
+        let before = self.services.takeovers.len();
+        let pushed = self.bench.control.audit_mark();
+        let version = format!("{seed}-{round}");
+        let commit = fleet::commit(&self.bench, &version);
+        let mut requests = vec![self.request_syncs(round, &mut dice).await];
+        let is_enough = |audit: &tidegate_testkit::kube::Audit| {
+            audit.0.iter().filter(|event| is_change(event)).count() >= writes
+        };
+        self.bench.control.wait_for_audit(pushed, &self.bench.namespace, is_enough).await.unwrap();
+        requests.push(self.start_request(format!("round {round}, during the fault"), &mut dice, "queue"));
+        self.services.inject(fault, &mut dice, &self.bench).await;
+        self.wait_until_synced(&commit, &version).await;
+        if self.services.end(fault, &self.bench).await {
+            self.wait_until_synced(&commit, &version).await;
+        }
+        self.services.check_active(&self.bench).await;
+        let accepted = requests.into_iter().filter_map(SyncRequest::finish).collect();
+        self.wait_until_synced(&commit, &version).await;
+        let operations = self.check(&accepted, &commit, &version).await;
+        let takeover =
+            self.services.takeovers[before..].iter().map(|(_, time)| format!(", takeover in {time:.1?}"));
+        let line = self.story.faults.last().unwrap();
+        println!(
+            "{line}{}; {operations} operations, {} requests accepted",
+            takeover.collect::<String>(),
+            accepted.len()
+        );
+    }
+
+    /// Requests a sync of one Application, and a comparison of the others.
+    async fn request_syncs(&self, round: u64, dice: &mut Dice) -> SyncRequest {
+        let chosen = usize::try_from(dice.roll(fleet::numbers().len() as u64)).unwrap();
+        let request = self.start_request_of(chosen, format!("round {round}"), "refuse");
+        for number in fleet::numbers().filter(|number| *number != chosen) {
+            fleet::refresh(&self.bench, number).await;
+        }
+        request
+    }
+
+    fn start_request(&self, reason: String, dice: &mut Dice, policy: &str) -> SyncRequest {
+        let number = usize::try_from(dice.roll(fleet::numbers().len() as u64)).unwrap();
+        self.start_request_of(number, reason, policy)
+    }
+
+    fn start_request_of(&self, number: usize, reason: String, policy: &str) -> SyncRequest {
+        let name = format!("{}/{}", self.bench.namespace, fleet::name(number));
+        let directory = self.services.replicas[self.services.active].directory;
+        let arguments = [
+            ["app", "sync"],
+            [name.as_str(), "--async"],
+            ["--policy", policy],
+            ["--reason", reason.as_str()],
+            ["--state-dir", directory],
+        ];
+        let running = self.bench.start(&arguments.concat());
+        SyncRequest { reason, running }
+    }
+
+    async fn wait_until_synced(&mut self, commit: &str, version: &str) {
+        fleet::wait_until_synced(&self.bench, commit, &mut self.witness.operations).await;
+        fleet::wait_for_version(&self.bench, version).await;
+    }
+
+    /// Returns the operations in the log.
+    fn operations(&mut self) -> Vec<LoggedOperation> {
+        let directory = self.services.active().directory;
+        let list = self.bench.json(&["ops", "list", "-o", "json", "--state-dir", directory]);
+        list.as_array().unwrap().iter().filter_map(LoggedOperation::from_entry).collect()
+    }
+
+    /// Checks the operations that have ended since the last check. Returns their number.
+    async fn check(&mut self, accepted: &BTreeSet<String>, commit: &str, version: &str) -> usize {
+        let mut operations = self.operations();
+        // An operation that corrects a late write may have just started.
+        while operations.iter().any(|one| !one.is_finished) {
+            self.wait_until_synced(commit, version).await;
+            operations = self.operations();
+        }
+        let section = std::mem::replace(&mut self.mark, self.bench.control.audit_mark());
+        let audit = self.bench.control.audit_in_namespace(section, &self.bench.namespace).await.unwrap();
+        self.witness.add(&audit);
+        self.witness.check_starts();
+        let new: Vec<_> = operations.iter().filter(|one| !self.ended.contains(&one.id)).collect();
+        for operation in &new {
+            self.witness.check_operation(operation, self.has_hooks(&operation.id));
+        }
+        self.ended.extend(new.iter().map(|one| one.id.clone()));
+        for reason in accepted {
+            let count = new.iter().filter(|one| one.reason == *reason).count();
+            assert_eq!(count, 1, "the request {reason:?} was accepted");
+        }
+        let lost: Vec<_> = self.witness.operations.difference(&self.ended).collect();
+        assert!(lost.is_empty(), "operations are missing in the log: {lost:?}");
+        new.len()
+    }
+
+    /// Returns true if an operation has run hooks, according to the log.
+    fn has_hooks(&self, id: &str) -> bool {
+        let directory = self.services.replicas[self.services.active].directory;
+        let shown = self.bench.json(&["ops", "show", id, "-o", "json", "--state-dir", directory]);
+        shown["resources"].as_array().unwrap().iter().any(|one| one["hookType"] != Value::Null)
+    }
+
+    /// Stops both services, and prints a summary.
+    async fn finish(mut self, rounds: u64) {
+        self.services.standby().signal("TERM");
+        self.services.standby().finish().expect_code(0);
+        self.services.active().signal("TERM");
+        self.services.active().finish().expect_code(0);
+        let (starts, unknown) = self.witness.counts();
+        println!(
+            "{rounds} rounds, {} operations, {starts} hooks started, {unknown} with an unknown outcome",
+            self.ended.len()
+        );
+        let mut times: BTreeMap<Fault, Vec<Duration>> = BTreeMap::new();
+        for (fault, time) in &self.services.takeovers {
+            times.entry(*fault).or_default().push(*time);
+        }
+        for (fault, mut times) in times {
+            times.sort();
+            let (min, median, max) = (times[0], times[times.len() / 2], times[times.len() - 1]);
+            println!(
+                "{fault:?}: takeover in {min:.1?} to {max:.1?}, median {median:.1?}, {} takeovers",
+                times.len()
+            );
+        }
+    }
+}
+
+impl SyncRequest {
+    /// Returns the reason if the service accepted the request.
+    fn finish(self) -> Option<String> {
+        (self.running.finish().status.code() == Some(0)).then_some(self.reason)
+    }
+}
+
+/// Returns true for a change of an object of the Applications by a service.
+fn is_change(event: &AuditEvent) -> bool {
+    let is_object = matches!(event.resource.as_str(), "jobs" | "configmaps") && event.subresource.is_empty();
+    is_object
+        && event.user != User::CONTROLLERS.name()
+        && event.is_write()
+        && event.has_succeeded()
+        && !event.dry_run
+}

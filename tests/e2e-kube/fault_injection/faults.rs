@@ -1,0 +1,273 @@
+//! Faults, and their recovery.
+
+use std::time::{Duration, Instant};
+
+use tidegate_testkit::kube::{AuditEvent, Mark};
+use tidegate_testkit::tcp_proxy::{Direction, TcpProxy};
+use tokio::time::sleep;
+
+use super::database::Database;
+use super::replica::Replica;
+use crate::kube_bench::KubeBench;
+use crate::thirty_applications::Dice;
+
+/// Time in which requests accumulate before the active process dies.
+const ACCUMULATION: Duration = Duration::from_millis(1500);
+/// Maximum duration of a fault that doesn't cause a takeover, in milliseconds.
+const SHORT_FAULT_MILLIS: u64 = 4000;
+/// First minor version of Kubernetes that can create a Job suspended.
+const FIRST_WITH_SUSPENDED_JOBS: u32 = 22;
+
+/// A fault of the active service, of its connections, or of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// The requests to the API server are held and the process is killed. The requests arrive after another
+    /// process has finished the operations.
+    LateRequests,
+    /// The responses of the API server are held, and the process is killed without having received them.
+    LostResponses,
+    /// The process is killed.
+    Kill,
+    /// The process is suspended for longer than the takeover.
+    Suspend,
+    /// The process loses the API server and the database for longer than the takeover. Its requests then arrive
+    /// late.
+    Partition,
+    /// The process loses the database for longer than the takeover.
+    DatabaseHold,
+    /// All connections of the process to the database are closed for a moment.
+    DatabaseCut,
+    /// The process loses the API server for a moment.
+    ApiHold,
+    /// The database restarts in immediate mode.
+    DatabaseRestart,
+    /// The primary of the database is destroyed, and its synchronous standby promoted.
+    DatabaseFailover,
+    /// Both processes restart, one after the other.
+    RollingRestart,
+}
+
+const ALL: [Fault; 11] = [
+    Fault::LateRequests,
+    Fault::LostResponses,
+    Fault::Kill,
+    Fault::Suspend,
+    Fault::Partition,
+    Fault::DatabaseHold,
+    Fault::DatabaseCut,
+    Fault::ApiHold,
+    Fault::DatabaseRestart,
+    Fault::DatabaseFailover,
+    Fault::RollingRestart,
+];
+
+impl Fault {
+    /// Returns the fault of a round. All faults occur in turn, in a different order each time, and the first
+    /// one is [`Fault::LateRequests`].
+    pub fn of_round(seed: u64, round: u64, minor: u32) -> Self {
+        let mut faults: Vec<Self> = ALL.into_iter().filter(|fault| fault.is_supported(minor)).collect();
+        let count = faults.len() as u64;
+        let mut dice = Dice(seed.wrapping_add(round / count));
+        let fixed = usize::from(round < count);
+        for last in (fixed + 1..faults.len()).rev() {
+            let other = fixed + usize::try_from(dice.roll((last - fixed) as u64 + 1)).unwrap();
+            faults.swap(last, other);
+        }
+        faults[usize::try_from(round % count).unwrap()]
+    }
+
+    /// Returns false if the server can't create a Job suspended, and the fault delivers creations late. They
+    /// would run the Job.
+    fn is_supported(self, minor: u32) -> bool {
+        minor >= FIRST_WITH_SUSPENDED_JOBS || !matches!(self, Self::LateRequests | Self::Partition)
+    }
+
+    /// Returns the maximum number of writes before the fault.
+    pub fn writes_max(self) -> u64 {
+        match self {
+            // Early in the operations, most requests that follow are about hooks.
+            Self::LateRequests | Self::LostResponses | Self::Partition => 12,
+            _ => 36,
+        }
+    }
+}
+
+/// The two services and the database.
+pub struct Services {
+    pub replicas: [Replica; 2],
+    /// Index of the active service.
+    pub active: usize,
+    /// `None` only during a failover.
+    pub database: Option<Database>,
+    pub takeovers: Vec<(Fault, Duration)>,
+}
+
+impl Services {
+    pub fn active(&mut self) -> &mut Replica {
+        &mut self.replicas[self.active]
+    }
+
+    pub fn standby(&mut self) -> &mut Replica {
+        &mut self.replicas[1 - self.active]
+    }
+
+    /// Injects a fault.
+    pub async fn inject(&mut self, fault: Fault, dice: &mut Dice, bench: &KubeBench) {
+        let short = Duration::from_millis(500 + dice.roll(SHORT_FAULT_MILLIS));
+        match fault {
+            Fault::LateRequests | Fault::LostResponses => {
+                let is_late = fault == Fault::LateRequests;
+                let direction = if is_late { Direction::ToServer } else { Direction::ToClient };
+                self.active().api.hold(direction);
+                self.active().api.wait_for_held_bytes(direction, 1);
+                sleep(ACCUMULATION).await;
+                self.kill(fault);
+                if !is_late {
+                    self.standby().start(bench);
+                    self.standby().wait_until_standby();
+                }
+            }
+            Fault::Kill => {
+                self.kill(fault);
+                self.standby().start(bench);
+                self.standby().wait_until_standby();
+            }
+            Fault::Suspend => {
+                self.active().signal("STOP");
+                self.wait_for_takeover(fault);
+                let resumed = bench.control.audit_mark();
+                self.standby().signal("CONT");
+                self.end_replaced(bench, Some(resumed)).await;
+            }
+            Fault::Partition => {
+                self.active().hold_api();
+                self.active().hold_database();
+                self.wait_for_takeover(fault);
+            }
+            Fault::DatabaseHold => {
+                self.active().hold_database();
+                self.wait_for_takeover(fault);
+                let replaced = bench.control.audit_mark();
+                self.standby().release_database();
+                self.end_replaced(bench, Some(replaced)).await;
+            }
+            Fault::DatabaseCut => {
+                self.active().databases.iter().for_each(TcpProxy::cut);
+                sleep(short).await;
+                self.active().release_database();
+            }
+            Fault::ApiHold => {
+                self.active().hold_api();
+                sleep(short).await;
+                self.active().api.release();
+            }
+            Fault::DatabaseRestart => self.database.as_mut().unwrap().restart(),
+            Fault::DatabaseFailover => {
+                let database = self.database.take().unwrap();
+                self.database = Some(database.fail_over(&self.replicas));
+            }
+            Fault::RollingRestart => {
+                self.restart_standby(bench);
+                self.active().signal("TERM");
+                let stopped = Instant::now();
+                self.active().finish().expect_code(0);
+                self.become_active(fault, stopped);
+                self.standby().start(bench);
+                self.standby().wait_until_standby();
+            }
+        }
+    }
+
+    /// Ends a fault that lasts until the other service has finished the operations. Returns false if there is
+    /// nothing to end.
+    pub async fn end(&mut self, fault: Fault, bench: &KubeBench) -> bool {
+        match fault {
+            Fault::LateRequests => {
+                let late = bench.control.audit_mark();
+                assert!(self.standby().api.release() > 0, "no request was late");
+                // The responses show that the server has processed the requests.
+                self.wait_for_late_requests(late, bench).await;
+                self.standby().start(bench);
+                self.standby().wait_until_standby();
+            }
+            Fault::Partition => {
+                self.standby().api.release();
+                self.standby().release_database();
+                self.end_replaced(bench, None).await;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn kill(&mut self, fault: Fault) {
+        self.active().signal("KILL");
+        self.active().finish();
+        self.wait_for_takeover(fault);
+    }
+
+    fn wait_for_takeover(&mut self, fault: Fault) {
+        self.become_active(fault, Instant::now());
+    }
+
+    fn become_active(&mut self, fault: Fault, since: Instant) {
+        self.standby().wait_until_active();
+        self.active = 1 - self.active;
+        self.takeovers.push((fault, since.elapsed()));
+    }
+
+    /// Waits until a service that was replaced has exited, and starts a new one. The service must not have
+    /// written anything since `mark`.
+    async fn end_replaced(&mut self, bench: &KubeBench, mark: Option<Mark>) {
+        let replaced = self.standby();
+        let ran = replaced.finish().expect_code(1);
+        assert!(
+            ran.err.contains("taken over the operation log") || ran.err.contains("no longer the leader"),
+            "{}",
+            ran.err
+        );
+        if let Some(mark) = mark {
+            let audit = bench.control.audit_in_namespace(mark, &bench.namespace).await.unwrap();
+            let writes = audit.by_user(&replaced.user).successful_writes().summaries();
+            assert!(writes.is_empty(), "a replaced service has written: {writes:#?}");
+        }
+        replaced.start(bench);
+        replaced.wait_until_standby();
+    }
+
+    fn restart_standby(&mut self, bench: &KubeBench) {
+        self.standby().signal("TERM");
+        self.standby().finish().expect_code(0);
+        self.standby().start(bench);
+        self.standby().wait_until_standby();
+    }
+
+    async fn wait_for_late_requests(&mut self, late: Mark, bench: &KubeBench) {
+        let user = self.standby().user.clone();
+        let is_late = |event: &AuditEvent| event.user == user.name() && event.verb != "watch";
+        let has_late = |audit: &tidegate_testkit::kube::Audit| audit.0.iter().any(is_late);
+        bench.control.wait_for_audit(late, &bench.namespace, has_late).await.unwrap();
+    }
+
+    fn query(&self, sql: &str) -> String {
+        self.database.as_ref().unwrap().query(sql)
+    }
+
+    /// Checks that exactly one process is active, according to the database and to the Lease. After a short
+    /// fault, a busy machine may have caused a takeover.
+    pub async fn check_active(&mut self, bench: &KubeBench) {
+        const OWNERS: &str =
+            "SELECT DISTINCT split_part(name, ' ', 2) FROM shard JOIN replica ON owner = incarnation";
+        let owner = self.query(OWNERS);
+        if owner != self.active().pid().to_string() {
+            assert_eq!(owner, self.standby().pid().to_string(), "another process owns the log");
+            self.standby().wait_until_active();
+            self.active = 1 - self.active;
+            self.end_replaced(bench, None).await;
+        }
+        assert_eq!(self.query("SELECT count(*) FROM shard WHERE owner IS NULL"), "0");
+        let lease = bench.object("/apis/coordination.k8s.io/v1", "leases", "tidegate").await.unwrap();
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap().to_owned();
+        assert_eq!(holder.rsplit('_').nth(1), Some(self.active().pid().to_string().as_str()), "{holder}");
+    }
+}

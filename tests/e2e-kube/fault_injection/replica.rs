@@ -1,0 +1,119 @@
+//! A service with its own state directory, user, and proxies to the API server and to the database.
+
+use std::path::PathBuf;
+
+use tidegate_testkit::kube::User;
+use tidegate_testkit::tcp_proxy::{Direction, ServerAddress, TcpProxy};
+
+use super::database::Database;
+use crate::bench::{CommandOutput, Running};
+use crate::kube_bench::KubeBench;
+
+pub struct Replica {
+    /// State directory.
+    pub directory: &'static str,
+    /// User in the API server's audit log.
+    pub user: User,
+    pub api: TcpProxy,
+    /// Proxies to both servers of the database.
+    pub databases: [TcpProxy; 2],
+    /// Kubeconfig. Passed as a variable, because operations record the value of the option.
+    kubeconfig: PathBuf,
+    arguments: Vec<String>,
+    running: Option<Running>,
+}
+
+impl Replica {
+    pub fn new(bench: &KubeBench, database: &Database, directory: &'static str, user: User) -> Self {
+        let (_, api) = bench.control.url().rsplit_once('/').unwrap();
+        let api = TcpProxy::start(ServerAddress::Tunnel(api.parse().unwrap()));
+        let databases = database.addresses().map(TcpProxy::start);
+        let kubeconfig = bench.changed_kubeconfig(&format!("kubeconfig-{directory}"), |config| {
+            // Operations record the context and the URL of their cluster, so both must be the same in all services.
+            config["clusters"][0]["cluster"]["proxy-url"] = format!("http://{}", api.address()).into();
+            config["contexts"][0]["context"]["user"] = user.name().into();
+        });
+        let [first, second] = databases.each_ref().map(TcpProxy::address);
+        let schema = database.schema();
+        let log = format!("postgres://tidegate@{first},{second}/postgres?sslmode=disable&schema={schema}");
+        let namespace = bench.namespace.as_str();
+        let arguments = [
+            ["serve", "--standby"],
+            ["--app-namespace", namespace],
+            ["--project-namespace", namespace],
+            ["--state-dir", directory],
+            ["--log", log.as_str()],
+        ];
+        let arguments = arguments.concat().into_iter().map(str::to_owned).collect();
+        Self { directory, user, api, databases, kubeconfig, arguments, running: None }
+    }
+
+    /// Starts the process. Connections of an earlier process are closed first.
+    pub fn start(&mut self, bench: &KubeBench) {
+        for proxy in self.databases.iter().chain([&self.api]) {
+            proxy.disconnect();
+            proxy.release();
+        }
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let mut command = bench.command(&arguments);
+        command.env("KUBECONFIG", &self.kubeconfig);
+        self.running = Some(Running::start(command));
+    }
+
+    fn running(&mut self) -> &mut Running {
+        self.running.as_mut().expect("the process runs")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.running.as_ref().expect("the process runs").pid
+    }
+
+    pub fn wait_until_active(&mut self) {
+        self.running().wait_for_line("managing");
+    }
+
+    pub fn wait_until_standby(&mut self) {
+        self.running().wait_for_line("standby: ");
+    }
+
+    pub fn signal(&self, name: &str) {
+        self.running.as_ref().expect("the process runs").signal(name);
+    }
+
+    /// Waits until the process has exited.
+    pub fn finish(&mut self) -> CommandOutput {
+        self.running.take().expect("the process runs").finish()
+    }
+
+    /// Holds back all bytes to and from the database.
+    pub fn hold_database(&self) {
+        for proxy in &self.databases {
+            proxy.hold(Direction::ToServer);
+            proxy.hold(Direction::ToClient);
+        }
+    }
+
+    /// Ends the faults of the connections to the database.
+    pub fn release_database(&self) {
+        for proxy in &self.databases {
+            proxy.release();
+        }
+    }
+
+    /// Holds back all bytes to and from the API server.
+    pub fn hold_api(&self) {
+        self.api.hold(Direction::ToServer);
+        self.api.hold(Direction::ToClient);
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // After a failure, the process may still run.
+        if let Some(running) = self.running.take() {
+            running.signal("KILL");
+            let ran = running.finish();
+            eprintln!("the output of the service in {}:\n{}", self.directory, ran.err);
+        }
+    }
+}
