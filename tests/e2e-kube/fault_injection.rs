@@ -95,12 +95,14 @@ impl FaultInjection {
         let replica = |directory, user: &User| Replica::new(&bench, &database, directory, user.clone());
         let mut replicas = [replica("first", User::ENGINE), replica("second", &second)];
         let mark = bench.control.audit_mark();
-        fleet::commit(&bench, "0");
+        let commit = fleet::commit(&bench, "0");
         fleet::create(&bench).await;
         replicas[0].start(&bench);
         replicas[0].wait_until_active();
         replicas[1].start(&bench);
         replicas[1].wait_until_standby();
+        // Otherwise, the first commit would supersede the operations of this one.
+        fleet::wait_until_synced(&bench, &commit, &mut BTreeSet::new()).await;
         Some(Self {
             story: Story { seed, faults: Vec::new() },
             bench,
@@ -115,7 +117,7 @@ impl FaultInjection {
         let seed = self.story.seed;
         let fault = Fault::of_round(seed, round, self.bench.control.minor());
         let mut dice = Dice(seed.wrapping_mul(1_000_003).wrapping_add(round));
-        let writes = dice.roll(fault.writes_max()) as usize;
+        let writes = fault.roll_writes(&mut dice);
         self.story.faults.push(format!("round {round}: {fault:?} after {writes} writes"));
         let before = self.services.takeovers.len();
         let pushed = self.bench.control.audit_mark();

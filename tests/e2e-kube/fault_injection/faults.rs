@@ -82,13 +82,14 @@ impl Fault {
         minor >= FIRST_WITH_SUSPENDED_JOBS || !matches!(self, Self::LateRequests | Self::Partition)
     }
 
-    /// Returns the maximum number of writes before the fault.
-    pub fn writes_max(self) -> u64 {
-        match self {
-            // Early in the operations, most requests that follow are about hooks.
-            Self::LateRequests | Self::LostResponses | Self::Partition => 12,
-            _ => 36,
-        }
+    /// Returns the number of writes before the fault.
+    pub fn roll_writes(self, dice: &mut Dice) -> usize {
+        let writes = match self {
+            // Right after the first hook was created, the next requests create the other ones.
+            Self::LateRequests | Self::LostResponses | Self::Partition => 1 + dice.roll(3),
+            _ => dice.roll(36),
+        };
+        usize::try_from(writes).unwrap()
     }
 }
 
