@@ -32,7 +32,7 @@ use self::replica::Replica;
 
 const ROUNDS: u64 = 5;
 /// Number of rounds in the long form, on each version of Kubernetes. `just nemesis` runs more.
-const ROUNDS_LONG: u64 = 20;
+const ROUNDS_LONG: u64 = 8;
 const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa99887766554433221100ff";
 
 /// Seed, round and faults of a run, printed if the run fails.
