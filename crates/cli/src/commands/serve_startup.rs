@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_cluster::Cluster;
 use tidegate_daemon::control::client;
+use tidegate_executor::Fence;
 use tidegate_model::ClaimLocation;
 use tidegate_oplog::PostgresTarget;
 use tidegate_server::AppState;
@@ -106,7 +107,8 @@ pub async fn start(
                 Some(shared) => shared.lease_state(),
                 None => LeaseState::Directory(leadership::state_directory_id(&state_dir.service_id())?),
             };
-            leadership = Some(acquire_lease(args, connected, state, &mut waiting).await?);
+            let fence = shared_log.as_ref().map(SharedLog::fence);
+            leadership = Some(acquire_lease(args, connected, state, fence, &mut waiting).await?);
         }
         // The simulated cluster is in the state directory, which is already locked.
         (None, SelectedCluster::Simulated) => {}
@@ -233,11 +235,14 @@ async fn lock_folder(
     }
 }
 
-/// Acquires the control plane's Lease over its own connection, so that load can't delay the renewal.
+/// Acquires the control plane's Lease over its own connection, so that load can't delay the renewal. The fence of a
+/// shared log also applies to the Lease. A service that is cut off only from the database must not keep its Lease,
+/// because the standby that takes over the log would wait for it.
 async fn acquire_lease(
     args: &ServeArgs,
     connected: &ConnectedCluster,
     state: LeaseState,
+    fence: Option<Fence>,
     waiting: &mut StartupReporter<'_>,
 ) -> Result<Leadership, CliError> {
     let destination = &connected.destination;
@@ -251,6 +256,7 @@ async fn acquire_lease(
     }
     let connection = args.cluster.connection().unwrap_or_default();
     let own = clusters::open_second_connection(&connection).await?;
+    let own = fence.map_or(Arc::clone(&own), |fence| fence.wrap(own));
     let place = ClaimLocation { namespace: args.project_namespace().to_owned(), name: args.lease.clone() };
     let report = |reason| waiting.report(reason);
     Ok(Leadership::acquire(own, destination, place, state, args.standby, report).await?)
