@@ -40,7 +40,7 @@ pub async fn send_request(
         return Ok(Responder::Process(reply));
     }
     if !state_dir.has_log()? {
-        return Ok(Responder::Unused);
+        return check_responds(is_silent, state_dir).map(|()| Responder::Unused);
     }
     match log::open_locked(state_dir, notices, client::is_process_running).await {
         Ok(log) => Ok(Responder::Log(log)),
@@ -53,6 +53,14 @@ pub async fn send_request(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Fails if a process that uses the state directory doesn't respond.
+fn check_responds(is_silent: bool, state_dir: &StateDir) -> Result<(), ServiceError> {
+    if is_silent {
+        return Err(ServiceError::NoResponse { state_dir: state_dir.path().to_path_buf() });
+    }
+    Ok(())
 }
 
 /// Responder to a query.
@@ -79,7 +87,7 @@ async fn send_query(
         return Ok(QueryResponder::Process(reply));
     }
     if !state_dir.has_log()? {
-        return Ok(QueryResponder::Unused);
+        return check_responds(is_silent, state_dir).map(|()| QueryResponder::Unused);
     }
     let reason = match log::open_once(state_dir, notices).await {
         Err(ServiceError::Log(reason)) if prevents_writing(&reason) => reason,

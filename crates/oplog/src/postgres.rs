@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! replicas      joining, heartbeats, ownership of the shards
-//! replica_list  the list of replicas for people, and requests to hand over
+//! replica_list  replica list and requests to hand over
 //! watch         pure detection of dead replicas
 //! writer        the writer of a process: groups, retries, unknown outcomes
 //! append        one fenced transaction per group

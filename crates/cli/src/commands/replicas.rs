@@ -13,9 +13,9 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::{self, Printer};
 
-/// Interval between looks at the replicas while one of them stops.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Number of digits of an ID in the list.
+/// Polling interval while a replica stops.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Length of the abbreviated IDs in the list.
 const SHORT_ID_DIGITS: usize = 8;
 /// Minimum number of digits that identify a replica.
 const ID_DIGITS_MIN: usize = 4;
@@ -43,6 +43,9 @@ async fn drain(args: &DrainReplicaArgs, printer: &Printer) -> Result<CommandOutc
     let target = open(&args.location)?;
     let replicas = read_replicas(&target).await?;
     let replica = find_replica(&replicas, &args.name)?;
+    if replica.state == ReplicaState::Unresponsive || !replica.can_drain {
+        return Err(refuse_drain(replica).into());
+    }
     let can_replace = |other: &ListedReplica| other != replica && other.state.can_take_over();
     if replica.shards > 0 && !replicas.iter().any(can_replace) {
         return Err(ServiceError::refused(format!(
@@ -51,42 +54,78 @@ async fn drain(args: &DrainReplicaArgs, printer: &Printer) -> Result<CommandOutc
         ))
         .into());
     }
-    let left = format!("{} has already left the operation log", replica.name);
     if !target.request_drain(replica.incarnation).await.map_err(ServiceError::from)? {
-        printer.note(&left);
+        printer.note(&format!("{} has already left the operation log", replica.name));
         return Ok(CommandOutcome::Done);
     }
     if args.waiting.is_async {
         printer.note(&format!("{} was asked to hand over and exit", replica.name));
         return Ok(CommandOutcome::Done);
     }
-    let until_it_left = wait_until_left(&target, replica);
-    match args.waiting.timeout {
-        None => until_it_left.await?,
-        Some(timeout) => match tokio::time::timeout(timeout, until_it_left).await {
-            Ok(left) => left?,
-            Err(_) => {
-                printer.warn(&format!(
-                    "{} has not left the operation log within {}; it still finishes requests to clusters, and exits \
-                     after that",
-                    replica.name,
-                    format_duration(timeout)
-                ));
-                return Ok(CommandOutcome::NotFinished);
-            }
-        },
+    let end = wait_for_end(&target, replica);
+    let end = match args.waiting.timeout {
+        None => Some(end.await?),
+        Some(timeout) => tokio::time::timeout(timeout, end).await.ok().transpose()?,
+    };
+    match end {
+        Some(DrainEnd::Left) => {
+            printer.note(&format!("{} has handed over and left the operation log", replica.name));
+            Ok(CommandOutcome::Done)
+        }
+        Some(DrainEnd::Replaced) => {
+            printer.warn(&format!(
+                "{} stopped sending heartbeats, and another service took over; make sure that its process has ended",
+                replica.name
+            ));
+            Ok(CommandOutcome::Done)
+        }
+        None => {
+            printer.warn(&format!(
+                "{} has not left the operation log yet; it exits when it has finished its requests to clusters",
+                replica.name
+            ));
+            Ok(CommandOutcome::NotFinished)
+        }
     }
-    printer.note(&format!("{} has handed over and left the operation log", replica.name));
-    Ok(CommandOutcome::Done)
 }
 
-async fn wait_until_left(target: &PostgresTarget, replica: &ListedReplica) -> Result<(), CliError> {
-    let is_it =
-        |other: &ListedReplica| other.incarnation == replica.incarnation && other.state != ReplicaState::Dead;
-    while read_replicas(target).await?.iter().any(is_it) {
+/// Returns the error for a replica that can't hand over.
+fn refuse_drain(replica: &ListedReplica) -> ServiceError {
+    let ListedReplica { name, version, last_heartbeat, .. } = replica;
+    ServiceError::refused(match replica.can_drain {
+        true => format!(
+            "{name} has sent no heartbeat for {}, so it cannot hand over; end its process, and a standby takes over by itself",
+            format_duration(*last_heartbeat)
+        ),
+        false => format!("{name} has version {version}, which cannot be drained; stop it with SIGTERM"),
+    })
+}
+
+/// End of a drain.
+enum DrainEnd {
+    /// The replica has left the log.
+    Left,
+    /// Another replica has declared it dead.
+    Replaced,
+}
+
+async fn wait_for_end(target: &PostgresTarget, replica: &ListedReplica) -> Result<DrainEnd, CliError> {
+    loop {
+        match target.list_replicas().await {
+            Ok(replicas) => {
+                let mut replicas = replicas.unwrap_or_default().into_iter();
+                match replicas.find(|other| other.incarnation == replica.incarnation) {
+                    None => return Ok(DrainEnd::Left),
+                    Some(found) if found.state == ReplicaState::Dead => return Ok(DrainEnd::Replaced),
+                    Some(_) => {}
+                }
+            }
+            // The replica has the request.
+            Err(error) if error.is_outage() => {}
+            Err(error) => return Err(ServiceError::from(error).into()),
+        }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    Ok(())
 }
 
 fn open(location: &SharedLogArgs) -> Result<PostgresTarget, CliError> {
@@ -110,7 +149,11 @@ fn find_replica<'a>(replicas: &'a [ListedReplica], wanted: &str) -> Result<&'a L
             || (wanted.len() >= ID_DIGITS_MIN && id.starts_with(wanted))
     };
     let alive = replicas.iter().filter(|replica| replica.state != ReplicaState::Dead);
-    let found: Vec<&ListedReplica> = alive.filter(is_wanted).collect();
+    let mut found: Vec<&ListedReplica> = alive.filter(is_wanted).collect();
+    // A restarted service may have left an earlier entry.
+    if found.iter().any(|replica| replica.state != ReplicaState::Unresponsive) {
+        found.retain(|replica| replica.state != ReplicaState::Unresponsive);
+    }
     match found.as_slice() {
         [replica] => Ok(replica),
         [] => Err(CliError::usage(format!(
@@ -140,7 +183,7 @@ struct ReplicaDocument<'a> {
     state: String,
     shards: usize,
     version: &'a str,
-    last_heartbeat_seconds: Option<u64>,
+    last_heartbeat_seconds: u64,
     joined_at: Timestamp,
 }
 
@@ -152,7 +195,7 @@ impl<'a> ReplicaDocument<'a> {
             state: replica.state.to_string(),
             shards: replica.shards,
             version: &replica.version,
-            last_heartbeat_seconds: replica.last_heartbeat.map(|age| age.as_secs()),
+            last_heartbeat_seconds: replica.last_heartbeat.as_secs(),
             joined_at: replica.joined_at,
         }
     }
@@ -166,7 +209,7 @@ fn table(replicas: &[ListedReplica], width: Option<u16>) -> output::Text {
             replica.state.to_string(),
             replica.shards.to_string(),
             replica.version.clone(),
-            replica.last_heartbeat.map(|age| format!("{} ago", format_duration(age))).unwrap_or_default(),
+            format!("{} ago", format_duration(replica.last_heartbeat)),
             replica.joined_at.to_string(),
         ]
     });
@@ -187,7 +230,8 @@ mod tests {
             version: "0.1.0".to_owned(),
             state,
             shards: 0,
-            last_heartbeat: None,
+            last_heartbeat: Duration::ZERO,
+            can_drain: true,
             joined_at: Timestamp::from_millis(0),
         }
     }
@@ -199,6 +243,9 @@ mod tests {
             replica(0x7c0e_0002, "pid 7 on node-2", ReplicaState::Standby),
             replica(0x7c0e_0003, "pid 8 on node-2", ReplicaState::Standby),
             replica(0x7c0e_0004, "pid 9 on node-3", ReplicaState::Dead),
+            replica(0x7c0e_0005, "pid 1 on node-4", ReplicaState::Unresponsive),
+            replica(0x7c0e_0006, "pid 1 on node-4", ReplicaState::Leader),
+            replica(0x7c0e_0007, "pid 1 on node-5", ReplicaState::Unresponsive),
         ];
         for (wanted, found) in [
             ("pid 41 on node-1", Ok(0)),
@@ -210,6 +257,8 @@ mod tests {
             ("7c0", Err("no service")),
             ("node", Err("no service")),
             ("node-3", Err("no service")),
+            ("node-4", Ok(5)),
+            ("node-5", Ok(6)),
         ] {
             match (find_replica(&all, wanted), found) {
                 (Ok(one), Ok(index)) => assert_eq!(Some(one), all.get(index), "{wanted}"),

@@ -108,7 +108,18 @@ pub async fn start(
                 None => LeaseState::Directory(leadership::state_directory_id(&state_dir.service_id())?),
             };
             let fence = shared_log.as_ref().map(SharedLog::fence);
-            leadership = Some(acquire_lease(args, connected, state, fence, &mut waiting).await?);
+            let drain = wait_for_drain(shared_log.as_ref().map(SharedLog::drain_request));
+            let acquired = tokio::select! {
+                acquired = Box::pin(acquire_lease(args, connected, state, fence, &mut waiting)) => Some(acquired?),
+                () = drain => None,
+            };
+            if acquired.is_none() {
+                if let Some(shared) = shared_log {
+                    shared.release().await;
+                }
+                return Ok(None);
+            }
+            leadership = acquired;
         }
         // The simulated cluster is in the state directory, which is already locked.
         (None, SelectedCluster::Simulated) => {}

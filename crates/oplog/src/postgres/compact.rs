@@ -69,7 +69,11 @@ impl Inner {
         let client = match writer.client.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
             // Unlike an append, a compaction doesn't wait for the database.
-            None => self.target.connect(self.incarnation).await?,
+            None => {
+                let client = self.target.connect(self.incarnation).await?;
+                self.check_recent(&client, &writer.recent).await?;
+                client
+            }
         };
         let result = self.compact_stage(&client, writer, stage, &keep, now).await;
         if !matches!(result, Err(LogError::Unavailable { .. })) {
@@ -79,6 +83,10 @@ impl Inner {
         let (done, next) = match result {
             Ok(found) => found,
             Err(error) => {
+                if stage == Stage::Forget {
+                    // The streams may have been removed nevertheless.
+                    writer.recent.clear();
+                }
                 // The next growth or the next schedule starts over. An immediate repetition could slow down appends.
                 *compaction = Compaction::default();
                 self.is_compaction_due.store(false, Ordering::SeqCst);

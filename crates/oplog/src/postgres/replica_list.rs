@@ -1,4 +1,4 @@
-//! The list of replicas, and requests to hand over. These calls need neither the key of the log nor a replica.
+//! The list of replicas, and requests to hand over. These calls require neither the key of the log nor joining it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
 use super::connection::{Parameter, within};
-use super::schema::check_replica_list;
+use super::schema::{LIST_LAYOUT, check_replica_list};
 use super::watch::DEAD_AFTER;
 use super::{PostgresTarget, random_id};
 use crate::LogError;
@@ -27,8 +27,10 @@ pub struct ListedReplica {
     pub state: ReplicaState,
     /// Number of shards that it owns.
     pub shards: usize,
-    /// Time since the newest heartbeat by the database's clock, if any.
-    pub last_heartbeat: Option<Duration>,
+    /// Time since the newest heartbeat by the database's clock, or since it joined.
+    pub last_heartbeat: Duration,
+    /// False if its version is too old to notice a request to hand over.
+    pub can_drain: bool,
     /// Time when it joined.
     pub joined_at: Timestamp,
 }
@@ -42,7 +44,7 @@ pub enum ReplicaState {
     Standby,
     /// Was asked to hand over and stop.
     Draining,
-    /// Has sent no heartbeat for so long that another replica may take over.
+    /// Has sent no heartbeat for 8 s, so another replica may take over.
     Unresponsive,
     /// Was declared dead by another replica, and can never write again.
     Dead,
@@ -68,16 +70,16 @@ impl fmt::Display for ReplicaState {
 }
 
 impl PostgresTarget {
-    /// Returns all replicas of the log, in the order in which they joined. Returns `None` if the log doesn't exist.
+    /// Returns the replicas of the log, in the order in which they joined. Returns `None` if the log doesn't exist.
     ///
     /// # Errors
     ///
     /// Returns an error if the database cannot be read, or if the log has an unsupported layout.
     pub async fn list_replicas(&self) -> Result<Option<Vec<ListedReplica>>, LogError> {
         const QUERY: &str = "SELECT incarnation, name, version, (SELECT count(*) FROM shard WHERE owner = incarnation), \
-             (extract(epoch FROM clock_timestamp() - beat_at) * 1000)::bigint, (extract(epoch FROM joined_at) * \
-             1000)::bigint, evicted_by IS NOT NULL, drain_requested_at IS NOT NULL FROM replica ORDER BY joined_at, \
-             incarnation";
+             (extract(epoch FROM clock_timestamp() - coalesce(beat_at, joined_at)) * 1000)::bigint, (extract(epoch FROM \
+             joined_at) * 1000)::bigint, evicted_by IS NOT NULL, drain_requested_at IS NOT NULL, layout FROM replica \
+             ORDER BY joined_at, incarnation";
         let Some(client) = self.connect_to_list().await? else { return Ok(None) };
         within("read the replicas", async {
             client.query_typed(QUERY, &[]).await?.iter().map(read_replica).collect::<Result<_, _>>().map(Some)
@@ -85,16 +87,17 @@ impl PostgresTarget {
         .await
     }
 
-    /// Asks a replica to hand over its shards and stop. Returns false if it is no longer alive.
+    /// Asks a replica to hand over its shards and stop. Returns false if it has left or was declared dead, or if its
+    /// version is too old to notice the request.
     ///
     /// # Errors
     ///
     /// Returns an error if the database cannot be written, or if the log has an unsupported layout.
     pub async fn request_drain(&self, incarnation: Uuid) -> Result<bool, LogError> {
-        const QUERY: &str =
-            "UPDATE replica SET drain_requested_at = now() WHERE incarnation = $1 AND evicted_by IS NULL";
+        const QUERY: &str = "UPDATE replica SET drain_requested_at = now() WHERE incarnation = $1 AND evicted_by IS NULL \
+             AND layout >= $2";
         let Some(client) = self.connect_to_list().await? else { return Ok(false) };
-        let parameters: [Parameter<'_>; 1] = [(&incarnation, Type::UUID)];
+        let parameters: [Parameter<'_>; 2] = [(&incarnation, Type::UUID), (&LIST_LAYOUT, Type::INT4)];
         let changed = within("ask a replica to stop", client.execute_typed(QUERY, &parameters)).await?;
         Ok(changed > 0)
     }
@@ -109,12 +112,11 @@ impl PostgresTarget {
 fn read_replica(row: &Row) -> Result<ListedReplica, tokio_postgres::Error> {
     let shards = usize::try_from(row.try_get::<_, i64>(3)?).unwrap_or_default();
     // The clock of the database may have been set back.
-    let age: Option<i64> = row.try_get(4)?;
-    let last_heartbeat = age.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or_default()));
+    let last_heartbeat = Duration::from_millis(u64::try_from(row.try_get::<_, i64>(4)?).unwrap_or_default());
     let (is_dead, is_draining): (bool, bool) = (row.try_get(6)?, row.try_get(7)?);
     let state = match shards {
         _ if is_dead => ReplicaState::Dead,
-        _ if last_heartbeat.is_some_and(|age| age >= DEAD_AFTER) => ReplicaState::Unresponsive,
+        _ if last_heartbeat >= DEAD_AFTER => ReplicaState::Unresponsive,
         _ if is_draining => ReplicaState::Draining,
         0 => ReplicaState::Standby,
         _ => ReplicaState::Leader,
@@ -126,6 +128,7 @@ fn read_replica(row: &Row) -> Result<ListedReplica, tokio_postgres::Error> {
         state,
         shards,
         last_heartbeat,
+        can_drain: row.try_get::<_, i32>(8)? >= LIST_LAYOUT,
         joined_at: Timestamp::from_millis(row.try_get(5)?),
     })
 }

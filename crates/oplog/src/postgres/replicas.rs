@@ -101,13 +101,17 @@ impl Inner {
             let client = match connection.take().filter(|client| !client.is_closed()) {
                 Some(client) => client,
                 None => match self.target.connect(self.incarnation).await {
-                    Ok(client) => {
-                        if let Err(LogError::LostEnd { streams }) = self.check_idle_writer(&client).await {
+                    Ok(client) => match self.check_idle_writer(&client).await {
+                        Ok(()) => client,
+                        Err(LogError::LostEnd { streams }) => {
                             self.lose(Loss::Events(streams));
                             return;
                         }
-                        client
-                    }
+                        Err(error) => {
+                            self.wait_for_database(&error).await;
+                            continue;
+                        }
+                    },
                     Err(error) => {
                         self.wait_for_database(&error).await;
                         continue;
@@ -201,7 +205,7 @@ impl Inner {
         let lost = watch.take_lost_heartbeats();
         if lost > 0 {
             tracing::warn!(
-                "the operation log's database {} lost its newest transactions, about {lost} s of them, probably in a \
+                "the operation log's database {} lost its newest transactions, at least {lost} s of them, probably in a \
                  failover to a standby without synchronous replication; operations continue from the remaining events, so \
                  commands whose events were lost can be executed again",
                 self.target

@@ -17,7 +17,10 @@ const MIGRATIONS: &[&str] =
 /// First layout with marks of incomplete copies.
 const COPY_LAYOUT: i32 = 2;
 /// First layout with the columns of the list of replicas.
-const LIST_LAYOUT: i32 = 3;
+pub(super) const LIST_LAYOUT: i32 = 3;
+/// Limit for a migration that waits for a lock on a table. Otherwise, the heartbeats of other replicas would wait
+/// behind it.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
 
 /// Number of attempts to create the schema while other replicas do the same.
 const ATTEMPTS: usize = 5;
@@ -202,6 +205,9 @@ async fn migrate_in_transaction(
     }
     let known = newest_layout();
     let done = usize::try_from(layout).unwrap_or(usize::MAX);
+    if layout > 0 && layout < known {
+        client.batch_execute(LOCK_TIMEOUT).await?;
+    }
     for migration in MIGRATIONS.iter().skip(done) {
         client.batch_execute(migration).await?;
     }

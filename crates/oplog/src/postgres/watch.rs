@@ -24,7 +24,7 @@ pub(super) struct ReplicaWatch {
     alive: BTreeSet<Uuid>,
     observed_at: Option<Duration>,
     /// Last count of each replica, even if the observer has started over since.
-    highest: BTreeMap<Uuid, i64>,
+    last_counts: BTreeMap<Uuid, i64>,
     /// Number of heartbeats that the database has lost since the last call of `take_lost_heartbeats`.
     lost: i64,
 }
@@ -42,10 +42,10 @@ impl ReplicaWatch {
             self.seen.clear();
         }
         self.observed_at = Some(after);
-        self.highest.retain(|replica, _| beats.contains_key(replica));
+        self.last_counts.retain(|replica, _| beats.contains_key(replica));
         for (&replica, &beat) in beats {
-            let highest = self.highest.insert(replica, beat).unwrap_or(beat);
-            self.lost = self.lost.max(highest.saturating_sub(beat));
+            let last = self.last_counts.insert(replica, beat).unwrap_or(beat);
+            self.lost = self.lost.max(last.saturating_sub(beat));
         }
         self.seen.retain(|replica, _| beats.contains_key(replica));
         let mut dead = Vec::new();
@@ -63,7 +63,7 @@ impl ReplicaWatch {
         dead
     }
 
-    /// Returns the number of heartbeats that the database has lost since the last call, about one per second.
+    /// Returns the number of heartbeats that the database has lost since the last call. A replica sends about one per second.
     pub(super) fn take_lost_heartbeats(&mut self) -> i64 {
         std::mem::take(&mut self.lost)
     }

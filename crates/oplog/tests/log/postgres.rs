@@ -271,6 +271,16 @@ fn replicas_are_listed_and_asked_to_hand_over() {
         states(),
         [(first_name.clone(), ReplicaState::Leader, 256), (second_name.clone(), ReplicaState::Standby, 0)]
     );
+    // A replica of an earlier version, which was killed before the migration.
+    server.psql(
+        &url,
+        "INSERT INTO replica (incarnation, name, version, layout, joined_at) VALUES \
+         ('00000000-0000-0000-0000-000000000007', 'old', '0.1.0', 2, now() - interval '9 s')",
+    );
+    let old = list().unwrap().into_iter().find(|one| one.name == "old").unwrap();
+    assert_eq!((old.state, old.can_drain), (ReplicaState::Unresponsive, false));
+    assert!(!runtime.block_on(target.request_drain(old.incarnation)).unwrap());
+    server.psql(&url, "DELETE FROM replica WHERE name = 'old'");
     assert!(runtime.block_on(target.request_drain(first.incarnation())).unwrap());
     assert_eq!(states().remove(0), (first_name, ReplicaState::Draining, 256));
     let mut request = first.drain_request();
