@@ -127,7 +127,7 @@ impl FaultInjection {
         let is_enough = |audit: &tidegate_testkit::kube::Audit| {
             audit.0.iter().filter(|event| is_change(event)).count() >= writes
         };
-        self.bench.control.wait_for_audit(pushed, &self.bench.namespace, is_enough).await.unwrap();
+        self.bench.control.wait_for_audit(pushed, &self.bench.namespace, is_enough).await;
         requests.push(self.start_request(format!("round {round}, during the fault"), &mut dice, "queue"));
         self.services.inject(fault, &mut dice, &self.bench).await;
         self.wait_until_synced(&commit, &version).await;

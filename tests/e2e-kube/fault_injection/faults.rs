@@ -247,7 +247,7 @@ impl Services {
         let user = self.standby().user.clone();
         let is_late = |event: &AuditEvent| event.user == user.name() && event.verb != "watch";
         let has_late = |audit: &tidegate_testkit::kube::Audit| audit.0.iter().any(is_late);
-        bench.control.wait_for_audit(late, &bench.namespace, has_late).await.unwrap();
+        bench.control.wait_for_audit(late, &bench.namespace, has_late).await;
     }
 
     fn query(&self, sql: &str) -> String {

@@ -232,18 +232,13 @@ impl ControlPlane {
     }
 
     /// Waits until the requests for a namespace since a mark satisfy a predicate. Their `kind` isn't set.
-    pub async fn wait_for_audit<F>(
-        &self,
-        mark: Mark,
-        namespace: &str,
-        is_satisfied: F,
-    ) -> Result<(), KubeError>
-    where
-        F: Fn(&Audit) -> bool,
-    {
+    pub async fn wait_for_audit(&self, mark: Mark, namespace: &str, is_met: impl Fn(&Audit) -> bool) {
         let path = self.access.folder.join("audit.log");
-        let waiting = audit::wait_for_events(&path, mark, namespace, is_satisfied);
-        timeout(START_TIMEOUT, waiting).await.expect("the requests do not arrive")
+        let waiting = audit::wait_for_events(&path, mark, namespace, is_met);
+        timeout(START_TIMEOUT, waiting)
+            .await
+            .expect("the requests do not arrive")
+            .expect("the log is readable");
     }
 
     async fn read_audit(&self, mark: Mark, about: Option<&str>) -> Result<Audit, KubeError> {
