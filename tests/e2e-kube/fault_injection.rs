@@ -23,6 +23,7 @@ use tidegate_testkit::kube::{AuditEvent, Mark, User};
 use crate::applications::bench_with_crds;
 use crate::bench::Running;
 use crate::kube_bench::KubeBench;
+use crate::shared_log::KEY;
 use crate::thirty_applications::Dice;
 
 use self::database::Database;
@@ -35,7 +36,6 @@ const ROUNDS: u64 = 3;
 const ROUNDS_LONG: u64 = 5;
 /// Seed unless the environment sets the number of rounds or the seed.
 const SEED: u64 = 2;
-const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa99887766554433221100ff";
 
 /// Seed, round and faults of a run, printed if the run fails.
 struct Story {

@@ -12,7 +12,7 @@ use crate::bench::Running;
 use crate::kube_bench::KubeBench;
 use crate::postgres_server::PostgresServer;
 
-const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa99887766554433221100ff";
+pub const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa99887766554433221100ff";
 const OTHER_MACHINE: [&str; 3] = ["--standby", "--state-dir", "elsewhere"];
 
 /// Returns a bench whose services share a new log, or `None` if PostgreSQL isn't installed.

@@ -124,14 +124,12 @@ impl Services {
                 sleep(ACCUMULATION).await;
                 self.kill(fault);
                 if !is_late {
-                    self.standby().start(bench);
-                    self.standby().wait_until_standby();
+                    self.start_standby(bench);
                 }
             }
             Fault::Kill => {
                 self.kill(fault);
-                self.standby().start(bench);
-                self.standby().wait_until_standby();
+                self.start_standby(bench);
             }
             Fault::Suspend => {
                 self.active().signal("STOP");
@@ -173,8 +171,7 @@ impl Services {
                 let stopped = Instant::now();
                 self.active().finish().expect_code(0);
                 self.become_active(fault, stopped);
-                self.standby().start(bench);
-                self.standby().wait_until_standby();
+                self.start_standby(bench);
             }
         }
     }
@@ -188,8 +185,7 @@ impl Services {
                 assert!(self.standby().api.release() > 0, "no request was late");
                 // The responses show that the server has processed the requests.
                 self.wait_for_late_requests(late, bench).await;
-                self.standby().start(bench);
-                self.standby().wait_until_standby();
+                self.start_standby(bench);
             }
             Fault::Partition => {
                 self.standby().api.release();
@@ -232,15 +228,18 @@ impl Services {
             let writes = audit.by_user(&replaced.user).successful_writes().summaries();
             assert!(writes.is_empty(), "a replaced service has written: {writes:#?}");
         }
-        replaced.start(bench);
-        replaced.wait_until_standby();
+        self.start_standby(bench);
+    }
+
+    fn start_standby(&mut self, bench: &KubeBench) {
+        self.standby().start(bench);
+        self.standby().wait_until_standby();
     }
 
     fn restart_standby(&mut self, bench: &KubeBench) {
         self.standby().signal("TERM");
         self.standby().finish().expect_code(0);
-        self.standby().start(bench);
-        self.standby().wait_until_standby();
+        self.start_standby(bench);
     }
 
     async fn wait_for_late_requests(&mut self, late: Mark, bench: &KubeBench) {

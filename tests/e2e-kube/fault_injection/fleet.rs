@@ -15,8 +15,8 @@ const LONGEST_HOOK_MILLIS: usize = 2500;
 
 /// Annotation that makes the service compare an Application.
 const REFRESH: &str = "argocd.argoproj.io/refresh";
-/// Entry of an operation's information with its ID.
-const OPERATION_ID: &str = "tidegate.dev/operation-id";
+/// Entry of an operation's information with its ID, and annotation with the ID on hooks.
+pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
 
 pub fn numbers() -> std::ops::Range<usize> {
     0..NUMBER

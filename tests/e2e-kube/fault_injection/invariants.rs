@@ -7,8 +7,6 @@ use tidegate_testkit::kube::{Audit, AuditEvent, User};
 
 use super::fleet;
 
-/// Annotation with the ID of a hook's operation.
-const OPERATION_ID: &str = "tidegate.dev/operation-id";
 /// Annotation with the attempt of a hook's operation.
 const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
 
@@ -71,7 +69,7 @@ impl Witness {
             let time = self.completions.entry(job.uid.clone()).or_insert_with(|| event.received_at.clone());
             *time = event.received_at.clone().min(time.clone());
         }
-        let operation = job.annotations.get(OPERATION_ID).or(event.operation.as_ref());
+        let operation = job.annotations.get(fleet::OPERATION_ID).or(event.operation.as_ref());
         let Some(operation) = operation.filter(|_| event.user != User::CONTROLLERS.name()) else { return };
         self.operations.insert(operation.clone());
         let hook = (operation.clone(), event.name.clone());

@@ -135,7 +135,7 @@ fn open(location: &SharedLogArgs) -> Result<PostgresTarget, CliError> {
 async fn read_replicas(target: &PostgresTarget) -> Result<Vec<ListedReplica>, CliError> {
     target.list_replicas().await.map_err(ServiceError::from)?.ok_or_else(|| {
         CliError::usage(format!(
-            "there is no operation log in {target}; the first `tidegate serve --log` creates it"
+            "{target} does not contain an operation log; `tidegate serve --log` creates one when it first starts"
         ))
     })
 }

@@ -76,8 +76,8 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     let mut signals = Signals::listen()?;
     let starting = serve_startup::start(args, &state_dir, address.as_deref(), &state, printer);
     let started = tokio::select! {
-        started = Box::pin(starting) => started?.ok_or_else(|| DRAIN_REQUEST.to_owned()),
-        signal = signals.next() => Err(signal.to_string()),
+        started = Box::pin(starting) => started?.ok_or(DRAIN_REQUEST),
+        signal = signals.next() => Err(signal),
     };
     let StartedService { cluster: chosen, log, leadership, folder_lock, shared_log } = match started {
         Ok(started) => started,
@@ -187,8 +187,8 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         ));
         api::repeat_address(api.as_ref(), printer);
         let cause = tokio::select! {
-            signal = signals.next() => signal.to_string(),
-            () = serve_startup::wait_for_drain(drain_request) => DRAIN_REQUEST.to_owned(),
+            signal = signals.next() => signal,
+            () = serve_startup::wait_for_drain(drain_request) => DRAIN_REQUEST,
             error = wait_for_failure(session.engine.clone(), applications.service(), appsets.service()) => {
                 // Return the error so that the process manager can restart the process.
                 appsets.stop().await;

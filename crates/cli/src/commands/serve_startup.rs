@@ -109,17 +109,16 @@ pub async fn start(
             };
             let fence = shared_log.as_ref().map(SharedLog::fence);
             let drain = wait_for_drain(shared_log.as_ref().map(SharedLog::drain_request));
-            let acquired = tokio::select! {
+            leadership = tokio::select! {
                 acquired = Box::pin(acquire_lease(args, connected, state, fence, &mut waiting)) => Some(acquired?),
                 () = drain => None,
             };
-            if acquired.is_none() {
+            if leadership.is_none() {
                 if let Some(shared) = shared_log {
                     shared.release().await;
                 }
                 return Ok(None);
             }
-            leadership = acquired;
         }
         // The simulated cluster is in the state directory, which is already locked.
         (None, SelectedCluster::Simulated) => {}
@@ -267,7 +266,10 @@ async fn acquire_lease(
     }
     let connection = args.cluster.connection().unwrap_or_default();
     let own = clusters::open_second_connection(&connection).await?;
-    let own = fence.map_or(Arc::clone(&own), |fence| fence.wrap(own));
+    let own = match fence {
+        Some(fence) => fence.wrap(own),
+        None => own,
+    };
     let place = ClaimLocation { namespace: args.project_namespace().to_owned(), name: args.lease.clone() };
     let report = |reason| waiting.report(reason);
     Ok(Leadership::acquire(own, destination, place, state, args.standby, report).await?)

@@ -351,13 +351,10 @@ fn a_stuck_finalizer_makes_termination_an_error() {
     );
 }
 
-/// If a hook is being created when the operation is terminated, the answer is still processed and the hook is
-/// stopped.
-#[test]
-fn a_hook_that_is_being_created_is_stopped() {
-    let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
+/// Terminates the operation while a request for the hook `Job/j` is in flight, and checks that the hook is deleted.
+fn terminate_during(world: &mut World, request: &str) {
     world.disturbances.max_delay = 100;
-    while !world.transcript.iter().any(|line| line == "apply Job/j") {
+    while !world.transcript.iter().any(|line| line == request) {
         let now = world.now;
         world.run_until(now + 1);
         world.now = world.now.max(now + 1);
@@ -369,6 +366,14 @@ fn a_hook_that_is_being_created_is_stopped() {
     assert_eq!(world.driver().state().message(), "Operation terminated");
 }
 
+/// If a hook is being created when the operation is terminated, the answer is still processed and the hook is
+/// stopped.
+#[test]
+fn a_hook_that_is_being_created_is_stopped() {
+    let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
+    terminate_during(&mut world, "apply Job/j");
+}
+
 /// If the start of a hook's Job is refused while the operation is being terminated, the Job still exists, and it is
 /// deleted.
 #[test]
@@ -378,17 +383,7 @@ fn a_suspended_job_whose_start_is_refused_is_stopped() {
         fate.starts_suspended = true;
         fate.write = [Reply::Success, Reply::Success, Reply::Rejected("forbidden".into())].into();
     });
-    world.disturbances.max_delay = 100;
-    while !world.transcript.iter().any(|line| line == "start Job/j") {
-        let now = world.now;
-        world.run_until(now + 1);
-        world.now = world.now.max(now + 1);
-    }
-    world.schedule_input(world.now + 1, terminate_input());
-    world.run();
-    let object = world.cluster.objects.get(&world.task_id("Job/j"));
-    assert!(object.is_none(), "the Job must be deleted: {object:?}");
-    assert_eq!(world.driver().state().message(), "Operation terminated");
+    terminate_during(&mut world, "start Job/j");
 }
 
 /// The engine crashes while it creates a hook that had to wait for another operation's hook. In the log, the

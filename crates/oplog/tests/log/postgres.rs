@@ -260,7 +260,7 @@ fn replicas_are_listed_and_asked_to_hand_over() {
     let target = options(&url, "list").target;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let list = || runtime.block_on(target.list_replicas()).unwrap();
-    assert_eq!(list(), None, "there is no log yet");
+    assert_eq!(list(), None, "nobody has created the log");
     let (first, second) = (lead(join(&url, "first")), join(&url, "second"));
     let states = || {
         let replicas = list().unwrap().into_iter();

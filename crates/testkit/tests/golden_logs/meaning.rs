@@ -36,7 +36,7 @@ fn stored_events(layout: &str) -> BTreeMap<OperationId, Vec<Value>> {
 #[test]
 fn every_field_of_every_event_is_read() {
     let mut kinds = BTreeSet::new();
-    for layout in GOLDEN_LOGS {
+    for (layout, _) in GOLDEN_LOGS {
         let (_scratch, log) = open_copy(layout);
         for (id, known) in stored_events(layout) {
             kinds.extend(log.recorded_events(id).unwrap().iter().map(|event| event.kind()));
@@ -249,7 +249,7 @@ fn results_of_a_start_in_two_steps_are_unchanged() {
 /// Compares the states field by field, because views don't show everything.
 #[test]
 fn snapshots_match_their_events() {
-    for layout in GOLDEN_LOGS {
+    for (layout, minimum) in GOLDEN_LOGS {
         let (_scratch, log) = open_copy(layout);
         let mut compared = 0;
         for summary in log.summaries().unwrap() {
@@ -264,7 +264,7 @@ fn snapshots_match_their_events() {
             );
             compared += 1;
         }
-        assert!(compared > 0, "{layout}");
+        assert!(compared >= minimum, "{layout}: {compared}");
     }
 }
 

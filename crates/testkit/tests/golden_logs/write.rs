@@ -20,7 +20,7 @@ use crate::handwritten::{self, HandwrittenOperation};
 /// ID of the operation with a plan but no later events.
 pub const PLANNED: u128 = 900_001;
 
-/// Returns an operation with a stored plan that is outdated because the cluster has changed.
+/// Writes a golden log and its meaning. Its name selects all operations, or those with events of one kind.
 pub fn write_golden_log(name: &str) {
     let folder = golden_path(name);
     assert!(
@@ -90,8 +90,7 @@ fn append_in_parts(
 }
 
 fn write_handwritten(log: &Log, operations: &[(u128, HandwrittenOperation)]) {
-    for (number, written) in operations {
-        let number = *number;
+    for &(number, ref written) in operations {
         let state = replay_events(written.events.clone());
         let view = view(&state).unwrap();
         let summary = Summary {
