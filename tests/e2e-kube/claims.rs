@@ -62,7 +62,8 @@ async fn start_first(bench: &KubeBench, more: &[&str]) -> StartedSync {
     let mut running = start(bench, 1, more);
     let line = running.wait_for_line("accepted");
     let id = line.split_whitespace().find(|word| word.len() == 36).unwrap().to_owned();
-    while job(bench).await.is_none() {
+    // A sync that is stopped before it has started the Job would leave it suspended.
+    while job(bench).await.is_none_or(|job| job["spec"]["suspend"] == true) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     StartedSync { running, id }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
@@ -44,6 +45,9 @@ macro_rules! kube_tests {
 
 /// Number of concurrent tests unless `--test-threads` is set. Tests mostly wait for servers.
 const CONCURRENT_TESTS: usize = 6;
+
+/// Maximum time of one test. A test that waits for something that never happens fails under its name.
+const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Reason for not running the tests on an available version.
 const DEFERRED_REASON: &str =
@@ -166,8 +170,11 @@ fn build_trial(test: Test, missing: Option<String>, is_required: bool) -> Trial 
         Some(why) => Ok(Completion::ignored_with(why.lines().next().unwrap_or_default())),
         None => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            runtime.expect("the runtime starts").block_on((test.body)());
-            Ok(Completion::Completed)
+            let body = async { tokio::time::timeout(TIMEOUT, (test.body)()).await };
+            match runtime.expect("the runtime starts").block_on(body) {
+                Ok(()) => Ok(Completion::Completed),
+                Err(_) => Err(Failed::from(format!("the test has not finished after {TIMEOUT:?}"))),
+            }
         }
     })
 }
