@@ -33,7 +33,7 @@ fn stop_service(service: Running) {
 }
 
 /// Returns the status code and body of a probe.
-fn probe(address: &str, path: &str) -> (u16, String) {
+pub fn probe(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -47,7 +47,7 @@ async fn lease(bench: &KubeBench) -> Value {
 }
 
 /// Requests a hard refresh with an annotation. Returns when it is done.
-async fn hard_refresh(bench: &KubeBench) {
+pub async fn hard_refresh(bench: &KubeBench) {
     let annotation = "argocd.argoproj.io/refresh";
     let request = json!({"metadata": {"annotations": {annotation: "hard"}}});
     bench.observer().patch(&format!("{}/shop", path(bench)), &request).await.unwrap();

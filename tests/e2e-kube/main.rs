@@ -114,6 +114,8 @@ fn tests() -> Vec<suite::Test> {
         shared_log::a_leader_that_stops_hands_over_at_once_with_its_plans,
         shared_log::a_drained_leader_hands_over_at_once,
         shared_log::a_second_leader_is_refused,
+        shared_log::a_standby_answers_like_the_leader,
+        shared_log::an_unavailable_database_is_reported,
         fault_injection::services_with_a_shared_log_survive_faults,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
         output::hook_output_is_shown_while_the_hook_runs,

@@ -1,18 +1,24 @@
 //! Services that share an operation log in PostgreSQL. One leads, and the others are standbys.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tidegate_testkit::tcp_proxy::{ServerAddress, TcpProxy};
 
 use crate::applications::{
     bench_with_crds, commit_version, commit_waiting_version, complete_job, create, is_done, is_running,
     wait_until,
 };
-use crate::bench::Running;
+use crate::bench::{CommandOutput, Running};
 use crate::kube_bench::KubeBench;
+use crate::leadership::{hard_refresh, probe};
 use crate::postgres_server::PostgresServer;
 
 pub const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa99887766554433221100ff";
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const OPERATOR: &str = "operators-may-have-things-done";
 const OTHER_MACHINE: [&str; 3] = ["--standby", "--state-dir", "elsewhere"];
 
 /// Returns a bench whose services share a new log, or `None` if PostgreSQL isn't installed.
@@ -80,6 +86,7 @@ pub async fn a_suspended_leader_writes_nothing_after_a_takeover() {
     first.signal("STOP");
     second.wait_for_line("managing");
     commit_version(&bench, "2");
+    hard_refresh(&bench).await;
     first.signal("CONT");
     let ran = first.finish().expect_code(1);
     assert!(
@@ -134,7 +141,7 @@ pub async fn a_drained_leader_hands_over_at_once() {
     assert!(leader.starts_with(&first_name), "{leader}");
     // Without another service, the command changes nothing.
     let refused = bench.run(&["replicas", "drain", &leader]).expect_code(4);
-    assert!(refused.err.contains("no other service can take over"), "{}", refused.err);
+    assert!(refused.err.contains("no other service could take over"), "{}", refused.err);
     let mut second = start(&bench, &OTHER_MACHINE);
     second.wait_for_line("standby: ");
     let before = wait_until(&bench, is_running).await;
@@ -171,4 +178,95 @@ pub async fn a_second_leader_is_refused() {
     assert!(ran.err.contains(&format!("pid {}", first.pid)) && ran.err.contains("--standby"), "{}", ran.err);
     first.signal("TERM");
     first.finish().expect_code(0);
+}
+
+/// API of a service, as seen by a client on another machine.
+struct Api {
+    url: String,
+}
+
+impl Api {
+    /// Starts a service on a free port of this machine.
+    fn start(bench: &KubeBench, more: &[&str]) -> (Self, Running) {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let url = format!("http://{address}");
+        let options = ["--listen", &address, "--tokens", "tokens", "--advertise", &url];
+        (Self { url: url.clone() }, start(bench, &[&options, more].concat()))
+    }
+
+    fn run(&self, bench: &KubeBench, args: &[&str]) -> CommandOutput {
+        bench.run(&[&["app"], args, &["--server", &self.url, "--token-file", "ann"]].concat())
+    }
+}
+
+pub async fn a_standby_answers_like_the_leader() {
+    let Some((bench, _)) = bench_with_shared_log().await else { return };
+    bench.write_private("tokens", format!("ann operator {OPERATOR}\n"));
+    bench.write_private("ann", OPERATOR);
+    commit_waiting_version(&bench, "2");
+    create(&bench).await;
+    let (leader, mut first) = Api::start(&bench, &[]);
+    first.wait_for_line("managing");
+    let (standby, mut second) = Api::start(&bench, &OTHER_MACHINE);
+    second.wait_for_line("standby: ");
+    wait_until(&bench, is_running).await;
+    for args in [&["list"][..], &["get", "shop"], &["explain", "shop"], &["get", "shop", "-o", "json"]] {
+        // Times and ages may change between the two responses.
+        let both = || (leader.run(&bench, args), standby.run(&bench, args));
+        let is_same = |(here, there): &(CommandOutput, CommandOutput)| here.out == there.out;
+        let (here, there) = std::iter::repeat_with(both).take(20).find(is_same).unwrap_or_else(both);
+        assert_eq!((here.code(), &here.out), (0, &there.out), "{args:?}: {}", there.err);
+    }
+    // A request through the standby takes effect once.
+    complete_job(&bench, "migrate").await;
+    wait_until(&bench, is_done).await;
+    commit_waiting_version(&bench, "3");
+    standby.run(&bench, &["sync", "shop", "--async"]).expect_code(0);
+    let before = wait_until(&bench, is_running).await;
+    // No request fails while the leader hands over.
+    first.signal("TERM");
+    let mut answered = 0;
+    while first.wait_for_exit(Duration::ZERO).is_none() {
+        standby.run(&bench, &["get", "shop"]).expect_code(0);
+        answered += 1;
+    }
+    eprintln!("{answered} requests were answered during the shutdown");
+    standby.run(&bench, &["get", "shop"]).expect_code(0);
+    complete_job(&bench, "migrate").await;
+    let now = wait_until(&bench, is_done).await;
+    assert_eq!(operation_id(&now), operation_id(&before), "it must be the same operation");
+    assert_eq!(bench.creations("Job", "migrate").await, 2, "once for each commit");
+    second.signal("TERM");
+    second.finish().expect_code(0);
+}
+
+pub async fn an_unavailable_database_is_reported() {
+    let Some((mut bench, url)) = bench_with_shared_log().await else { return };
+    let database = TcpProxy::start(ServerAddress::Unix(PostgresServer::shared().unwrap().socket()));
+    let (_, schema) = url.rsplit_once("schema=").unwrap();
+    let url = format!("postgres://tidegate@{}/postgres?sslmode=disable&schema={schema}", database.address());
+    bench.bench.set_variable("TIDEGATE_LOG_URL", &url);
+    create(&bench).await;
+    let mut service = start(&bench, &["--listen", "0"]);
+    let address = service.wait_for_api();
+    service.wait_for_line("managing");
+    wait_until(&bench, is_done).await;
+    let wait_for_code = async |code: u16| {
+        loop {
+            let (found, body) = probe(&address, "/readyz");
+            if found == code {
+                return body;
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    };
+    wait_for_code(200).await;
+    database.cut();
+    let body = wait_for_code(503).await;
+    assert!(body.contains("waiting for the operation log's database"), "{body}");
+    // The service stopped renewing its Lease, but no other service has taken it.
+    database.release();
+    wait_for_code(200).await;
+    service.signal("TERM");
+    service.finish().expect_code(0);
 }

@@ -16,6 +16,7 @@ mod manual;
 mod operation;
 mod ops;
 mod output;
+mod peers;
 mod plan;
 mod replicas;
 mod report;

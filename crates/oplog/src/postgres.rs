@@ -61,7 +61,7 @@ use crate::{
 
 pub use self::connection::PostgresTarget;
 pub use self::kept::KeptKind;
-pub use self::replica_list::{ListedReplica, ReplicaState};
+pub use self::replica_list::{DrainRequest, ListedReplica, ReplicaState};
 pub use self::replicas::Replica;
 
 /// Maximum number of connections for reads.
@@ -86,6 +86,8 @@ pub struct PostgresOptions {
     pub target: PostgresTarget,
     /// Name of this process for messages to others, such as `pid 41 on node-1`.
     pub replica: String,
+    /// URL of this process's API for the other replicas, if they can reach it.
+    pub address: Option<String>,
     /// Key that seals the blobs. All replicas need the same one.
     pub key: LogKey,
     /// Stream kinds that this program knows.
@@ -151,6 +153,7 @@ struct Inner {
     target: PostgresTarget,
     incarnation: Uuid,
     name: String,
+    address: Option<String>,
     codecs: Codecs,
     sealing: Sealing,
     writer: AsyncMutex<Writer>,
@@ -240,7 +243,7 @@ impl PostgresLog {
     }
 
     fn new(options: PostgresOptions) -> Result<Self, LogError> {
-        let PostgresOptions { target, replica, key, codecs, observer } = options;
+        let PostgresOptions { target, replica, address, key, codecs, observer } = options;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("tidegate-log")
@@ -251,6 +254,7 @@ impl PostgresLog {
             target,
             incarnation: random_id()?,
             name: replica,
+            address,
             codecs,
             sealing: Sealing::new(key),
             writer: AsyncMutex::default(),

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::event_buffer::EventBuffer;
 use crate::event_publisher::publish_events;
-
+use crate::leader::Leader;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
 use crate::problem::{Code, Problem};
@@ -25,8 +25,10 @@ struct ServiceHandles {
 pub struct AppState {
     handles: OnceLock<ServiceHandles>,
     shutdown: watch::Sender<bool>,
-    /// Reason why startup is waiting, if any.
+    /// Reason why the service is waiting, at startup or during an outage of the log's database, if it is.
     wait_reason: watch::Sender<Option<String>>,
+    /// Leader among the services that share an operation log.
+    leader: watch::Sender<Leader>,
     event_buffer: Arc<EventBuffer>,
     pub(crate) metrics: Arc<Metrics>,
     /// Permits for event streams.
@@ -51,6 +53,7 @@ impl AppState {
             handles: OnceLock::new(),
             shutdown: watch::Sender::new(false),
             wait_reason: watch::Sender::new(None),
+            leader: watch::Sender::new(Leader::This),
             event_buffer: Arc::new(EventBuffer::new(process, now)),
             metrics: Arc::new(Metrics::new(now)),
             stream_permits: Arc::new(Semaphore::new(limits.streams)),
@@ -71,9 +74,31 @@ impl AppState {
         });
         // A process sets its handles only once.
         let _ = self.handles.set(ServiceHandles { queries, engine });
+        self.leader.send_replace(Leader::This);
     }
 
-    /// Sets or clears the reason why startup is waiting.
+    /// Sets the leader that a standby forwards requests to. [`AppState::set_handles`] makes this service the leader.
+    pub fn set_leader(&self, leader: Leader) {
+        self.leader.send_replace(leader);
+    }
+
+    /// Lets requests wait for this service, which is taking over from another leader.
+    pub fn take_over(&self) {
+        self.leader.send_if_modified(|leader| match leader {
+            Leader::Other { .. } => {
+                *leader = Leader::Changing;
+                true
+            }
+            Leader::This | Leader::Changing => false,
+        });
+    }
+
+    /// Returns the leader.
+    pub(crate) fn leader(&self) -> watch::Receiver<Leader> {
+        self.leader.subscribe()
+    }
+
+    /// Sets or clears the reason why the service is waiting.
     pub fn set_wait_reason(&self, reason: Option<String>) {
         self.wait_reason.send_replace(reason);
     }
@@ -132,12 +157,15 @@ impl AppState {
         if *self.shutdown.borrow() {
             return Some("the process is shutting down".to_owned());
         }
+        if self.leader.borrow().is_reachable() {
+            return None;
+        }
         match self.queries() {
             Err(problem) => Some(problem.message),
             Ok(queries) if !queries.has_observed_applications() => {
                 Some("the first comparison of the applications is in progress".to_owned())
             }
-            Ok(_) => self.failure_reason(),
+            Ok(_) => self.wait_reason.borrow().clone().or_else(|| self.failure_reason()),
         }
     }
 }

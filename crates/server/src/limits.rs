@@ -33,6 +33,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Timeout for a response. A comparison may have to fetch a repository first.
     pub response_timeout: Duration,
+    /// Time for which a standby holds a request while the leader changes. A takeover normally takes less.
+    pub leader_timeout: Duration,
     /// Timeout for a client that doesn't read the response. The connection is then closed.
     pub stall_timeout: Duration,
     /// Time limit for a TLS handshake.
@@ -72,6 +74,7 @@ impl Default for Limits {
             body_bytes: 256 << 10,
             body_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(60),
+            leader_timeout: Duration::from_secs(15),
             stall_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(10),
             shutdown_timeout: Duration::from_secs(5),

@@ -76,8 +76,13 @@ impl Server {
         let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
         let oidc = load_oidc(settings)?;
         let authenticator = Authenticator::new(tokens, oidc.clone(), address.port(), tls.is_some());
-        let middleware =
-            Arc::new(Middleware::new(Arc::clone(app_state), authenticator, webhooks, limits.clone()));
+        let middleware = Arc::new(Middleware::new(
+            Arc::clone(app_state),
+            authenticator,
+            webhooks,
+            settings.peer_tls.clone(),
+            limits.clone(),
+        ));
         let router = build_router(&middleware, routes());
         let connection_counts = Arc::new(ConnectionCounts::default());
         let door = Arc::new(ConnectionContext {

@@ -32,6 +32,9 @@ pub use definitions::{METRICS, Metric, MetricKind};
 pub(crate) use render::render_metrics;
 pub(crate) use text_format::MEDIA_TYPE;
 
+/// Path of the metrics.
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
 /// Returns the names of all metrics.
 pub fn metric_names() -> Vec<&'static str> {
     METRICS.iter().map(|metric| metric.name).collect()

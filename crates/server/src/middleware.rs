@@ -14,8 +14,11 @@ use tokio::time::Instant;
 use crate::access::{Access, Caller};
 use crate::app_state::AppState;
 use crate::auth::{Authenticator, RequestOrigin};
+use crate::forward::{self, FORWARDED, Forwarder, PeerTls, ReceivedRequest};
 use crate::headers::{CONTROL_NAMESPACE, single_header};
+use crate::leader::Leader;
 use crate::limits::Limits;
+use crate::metrics::METRICS_PATH;
 use crate::problem::{Code, Problem};
 use crate::rate_limit::{RateLimiter, check_rate};
 use crate::route::{CheckedRequest, Route};
@@ -32,6 +35,8 @@ pub(crate) struct Middleware {
     pub state: Arc<AppState>,
     authenticator: Arc<Authenticator>,
     webhooks: Webhooks,
+    /// Client for the leader, if the service shares an operation log.
+    forwarder: Option<Forwarder>,
     limits: Limits,
     total_limiter: RateLimiter,
     caller_limiter: RateLimiter,
@@ -44,6 +49,7 @@ impl Middleware {
         state: Arc<AppState>,
         authenticator: Authenticator,
         webhooks: Webhooks,
+        peer_tls: Option<PeerTls>,
         limits: Limits,
     ) -> Self {
         let rates = [limits.total_rate, limits.caller_rate, limits.unauthenticated_rate, limits.page_rate];
@@ -53,12 +59,50 @@ impl Middleware {
             state,
             authenticator: Arc::new(authenticator),
             webhooks,
+            forwarder: peer_tls.map(Forwarder::new),
             limits,
             total_limiter,
             caller_limiter,
             unauthenticated_limiter,
             page_limiter,
         }
+    }
+
+    /// Forwards a request to the leader if this service is a standby. Otherwise, returns it.
+    pub async fn forward_request(
+        &self,
+        route: &Route,
+        request: Request<Body>,
+    ) -> Result<ReceivedRequest, Problem> {
+        let forwarder = match &self.forwarder {
+            Some(forwarder) if !is_local(route) => forwarder,
+            _ => return Ok(ReceivedRequest::Own(request)),
+        };
+        let is_leader = *self.state.leader().borrow() == Leader::This;
+        let is_forwarded = request.headers().contains_key(FORWARDED);
+        if is_leader {
+            // A standby that others can reach must not give them the rights of local users.
+            if is_forwarded && !self.authenticator.needs_authentication() {
+                return Err(Problem {
+                    next: "start all services of the shared log with --tokens FILE or --oidc FILE".to_owned(),
+                    ..Problem::new(Code::Forbidden, "the leader accepts only local requests")
+                });
+            }
+            return Ok(ReceivedRequest::Own(request));
+        }
+        if is_forwarded {
+            return Ok(ReceivedRequest::Forwarded(forward::not_leader_response()));
+        }
+        check_rate(self.total_limiter.count_request(SHARED_KEY, Instant::now()))?;
+        let (parts, body) = request.into_parts();
+        let body = match route.access {
+            Access::SignedRequest => {
+                let _place = self.webhooks.acquire_body_permit().await?;
+                self.collect_body(body, self.limits.webhook_bytes).await?
+            }
+            _ => self.collect_body(body, self.limits.body_bytes).await?,
+        };
+        forwarder.forward(self.state.leader(), parts, body, &self.limits).await
     }
 
     /// Handles a request for a route.
@@ -182,8 +226,12 @@ impl Middleware {
         if !media.eq_ignore_ascii_case("application/json") {
             return Err(Problem::new(Code::NotJson, format!("unsupported Content-Type {media:?}")));
         }
+        self.collect_body(request.into_body(), limit).await
+    }
+
+    async fn collect_body(&self, body: Body, limit: usize) -> Result<Bytes, Problem> {
         // The length in the head has already been checked, but a chunked body has none.
-        let reading = Limited::new(request.into_body(), limit).collect();
+        let reading = Limited::new(body, limit).collect();
         match tokio::time::timeout(self.limits.body_timeout, reading).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large_problem(limit)),
@@ -191,6 +239,11 @@ impl Middleware {
             Err(_) => Err(Problem::new(Code::TooSlow, "the body did not arrive in time")),
         }
     }
+}
+
+/// Returns true if requests for a route concern the process, so that a standby handles them itself.
+fn is_local(route: &Route) -> bool {
+    matches!(route.access, Access::Probe) || route.path == METRICS_PATH
 }
 
 /// Returns the problem for an oversized body.

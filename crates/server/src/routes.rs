@@ -14,7 +14,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::health::{check_liveness, check_readiness};
-use crate::metrics::MEDIA_TYPE;
+use crate::metrics::{MEDIA_TYPE, METRICS_PATH};
 use crate::openapi::describe_routes;
 use crate::query::NoParameters;
 use crate::route::{Call, ResponseContent, Route, get_route, get_route_as, text_response, webhook_route};
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .public(),
     ];
     let metrics = get_route_as(
-        "/metrics",
+        METRICS_PATH,
         "metrics",
         "Get the metrics in the Prometheus format",
         ResponseContent::Text(MEDIA_TYPE),

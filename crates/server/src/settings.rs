@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::error::ServerError;
+use crate::forward::PeerTls;
 use crate::limits::Limits;
 
 /// Settings for the API server.
@@ -22,6 +23,8 @@ pub struct Settings {
     pub webhooks: Option<PathBuf>,
     /// TLS certificate and key.
     pub tls: Option<TlsFiles>,
+    /// TLS settings for forwarding requests to the leader, if the service shares an operation log.
+    pub peer_tls: Option<PeerTls>,
     /// Limits that apply to clients.
     pub limits: Limits,
 }
@@ -45,6 +48,7 @@ impl Settings {
             owner: None,
             webhooks: None,
             tls: None,
+            peer_tls: None,
             limits: Limits::default(),
         }
     }

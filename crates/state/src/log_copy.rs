@@ -259,6 +259,7 @@ fn postgres_options(target: &PostgresTarget, key: LogKey) -> PostgresOptions {
     PostgresOptions {
         target: target.clone(),
         replica: format!("{COMMAND} (pid {} on {})", process::id(), user::host_name()),
+        address: None,
         key,
         codecs: codecs(),
         observer: None,

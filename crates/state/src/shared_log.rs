@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_executor::{Fence, HeartbeatCoverage, codecs};
 use tidegate_oplog::{
-    HeartbeatObserver, LeadAttempt, LogError, Loss, PostgresLog, PostgresOptions, PostgresTarget,
+    HeartbeatObserver, LeadAttempt, LogError, Loss, PostgresLog, PostgresOptions, PostgresTarget, Replica,
     TENURE_COVERAGE,
 };
 use tokio::sync::watch;
@@ -36,8 +36,9 @@ impl HeartbeatObserver for Observer {
 
 impl SharedLog {
     /// Joins the log, and waits until this service leads. While another service leads, a standby waits, and any
-    /// other service fails. `report` receives the reason for each wait. Returns `None` if `tidegate replicas drain`
-    /// has asked this service to stop.
+    /// other service fails. `address` is the URL of this service's API for the others. `report` receives the reason for
+    /// each wait, and the leader if it is known. Returns `None` if `tidegate replicas drain` has asked this service to
+    /// stop.
     ///
     /// # Errors
     ///
@@ -45,7 +46,8 @@ impl SharedLog {
     pub async fn lead(
         target: PostgresTarget,
         is_standby: bool,
-        mut report: impl FnMut(String),
+        address: Option<String>,
+        mut report: impl FnMut(String, Option<&Replica>),
     ) -> Result<Option<Self>, ServiceError> {
         let key = log::key_from_environment()?.ok_or_else(|| {
             ServiceError::refused(
@@ -59,6 +61,7 @@ impl SharedLog {
             let options = PostgresOptions {
                 target: target.clone(),
                 replica: name.clone(),
+                address: address.clone(),
                 key: key.clone(),
                 codecs: codecs(),
                 observer: Some(Arc::clone(&coverage) as Arc<dyn HeartbeatObserver>),
@@ -66,7 +69,7 @@ impl SharedLog {
             match blocking(move || PostgresLog::join(options)).await {
                 Ok(log) => break Arc::new(log),
                 Err(error @ LogError::Unavailable { .. }) => {
-                    report(format!("waiting for the operation log's database: {error}"));
+                    report(format!("waiting for the operation log's database: {error}"), None);
                     tokio::time::sleep(ATTEMPT_INTERVAL).await;
                 }
                 Err(error) => return Err(error.into()),
@@ -84,15 +87,17 @@ impl SharedLog {
                     )));
                 }
                 Ok(LeadAttempt::Held { replica, .. }) if is_standby => {
-                    report(format!("standby: {replica} is the leader (operation log in {target})"));
+                    let reason = format!("standby: {replica} is the leader (operation log in {target})");
+                    report(reason, Some(&replica));
                 }
                 Ok(LeadAttempt::Held { replica, .. }) => {
-                    report(format!(
+                    let reason = format!(
                         "waiting to see whether {replica} is still using the operation log in {target}"
-                    ));
+                    );
+                    report(reason, None);
                 }
                 Err(error) if error.is_outage() => {
-                    report(format!("waiting for the operation log's database: {error}"));
+                    report(format!("waiting for the operation log's database: {error}"), None);
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -27,8 +27,8 @@ Example:
     /// Ask a service to hand over its operations and exit
     ///
     /// The service finishes the requests that it has sent to clusters, hands over, and exits with code 0. A standby
-    /// continues the operations from the exact step. The command waits until the service has left the log. If the
-    /// service is the leader and no other service can take over, the command changes nothing and exits with code 4.
+    /// continues the operations from the exact step. The command waits until the service has left the log. If no
+    /// other service could take over, the command changes nothing and exits with code 4.
     #[command(after_help = "\
 Examples:
   tidegate replicas drain node-1

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_application::control_namespace;
 use tidegate_application::impersonation::ImpersonationMode;
+use tidegate_server::parse_service_url;
 use tidegate_source::Prefix;
 use tidegate_stores::applications::ManagedScope;
 
@@ -71,6 +72,18 @@ pub struct ServeArgs {
     /// File with the password for --log
     #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
     pub log_password: Option<PathBuf>,
+    /// URL at which the other services of --log reach the API of this service, such as http://10.1.2.3:8480.
+    /// While this service is the leader, standbys forward requests to this URL [default: the address in
+    /// --listen, unless it is local or a wildcard]
+    #[arg(long, value_name = "URL", requires = "log", requires = "listen", value_parser = parse_service_url)]
+    pub advertise: Option<String>,
+    /// File with the certificate authorities of the other services, in PEM format [default: the authorities
+    /// that the system trusts]
+    #[arg(long, value_name = "FILE", requires = "log", value_parser = values::path_parser())]
+    pub peer_ca: Option<PathBuf>,
+    /// Host name in the certificates of the other services [default: the host in their --advertise URL]
+    #[arg(long, value_name = "HOST", requires = "log")]
+    pub peer_name: Option<String>,
     /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate_server::{AppState, Collector, Server, ServerError, Settings, Targets, TlsFiles};
+use tidegate_server::{AppState, Collector, PeerTls, Server, ServerError, Settings, Targets, TlsFiles};
 use tidegate_state::user;
 
 use crate::args::{ApiArgs, ListenAddress};
@@ -23,6 +23,7 @@ const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)
 pub async fn start_server(
     args: &ApiArgs,
     is_folder: bool,
+    peer_tls: Option<PeerTls>,
     state: &Arc<AppState>,
     printer: &Printer,
 ) -> Result<Option<(Server, String)>, CliError> {
@@ -38,6 +39,7 @@ pub async fn start_server(
     if let (Some(certificates), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) {
         settings.tls = Some(TlsFiles { certificates, key });
     }
+    settings.peer_tls = peer_tls;
     let server = Server::listen(&settings, state).await.map_err(server_error)?;
     if let Some(warning) = settings.warning() {
         printer.warn(&warning);

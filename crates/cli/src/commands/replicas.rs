@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_model::{Timestamp, format_duration};
-use tidegate_oplog::{ListedReplica, PostgresTarget, ReplicaState};
+use tidegate_oplog::{DrainRequest, ListedReplica, PostgresTarget, ReplicaState};
 use tidegate_state::error::ServiceError;
 
 use super::serve_startup::log_target;
@@ -46,17 +46,20 @@ async fn drain(args: &DrainReplicaArgs, printer: &Printer) -> Result<CommandOutc
     if replica.state == ReplicaState::Unresponsive || !replica.can_drain {
         return Err(refuse_drain(replica).into());
     }
-    let can_replace = |other: &ListedReplica| other != replica && other.state.can_take_over();
-    if replica.shards > 0 && !replicas.iter().any(can_replace) {
-        return Err(ServiceError::refused(format!(
-            "no other service can take over from {}; start one with `tidegate serve --standby`, or stop {} with SIGTERM",
-            replica.name, replica.name
-        ))
-        .into());
-    }
-    if !target.request_drain(replica.incarnation).await.map_err(ServiceError::from)? {
-        printer.note(&format!("{} has already left the operation log", replica.name));
-        return Ok(CommandOutcome::Done);
+    match target.request_drain(replica.incarnation).await.map_err(ServiceError::from)? {
+        DrainRequest::Requested => {}
+        DrainRequest::NoSuccessor => {
+            return Err(ServiceError::refused(format!(
+                "no other service could take over if {0} stopped; start one with `tidegate serve --standby`, or stop {0} with \
+                 SIGTERM",
+                replica.name
+            ))
+            .into());
+        }
+        DrainRequest::Left => {
+            printer.note(&format!("{} has already left the operation log", replica.name));
+            return Ok(CommandOutcome::Done);
+        }
     }
     if args.waiting.is_async {
         printer.note(&format!("{} was asked to hand over and exit", replica.name));
@@ -183,6 +186,8 @@ struct ReplicaDocument<'a> {
     state: String,
     shards: usize,
     version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<&'a str>,
     last_heartbeat_seconds: u64,
     joined_at: Timestamp,
 }
@@ -195,6 +200,7 @@ impl<'a> ReplicaDocument<'a> {
             state: replica.state.to_string(),
             shards: replica.shards,
             version: &replica.version,
+            address: replica.address.as_deref(),
             last_heartbeat_seconds: replica.last_heartbeat.as_secs(),
             joined_at: replica.joined_at,
         }
@@ -232,6 +238,7 @@ mod tests {
             shards: 0,
             last_heartbeat: Duration::ZERO,
             can_drain: true,
+            address: None,
             joined_at: Timestamp::from_millis(0),
         }
     }

@@ -26,7 +26,7 @@ use tidegate_stores::appsets::{AppSetStore, FolderAppSetStore, KubernetesAppSetS
 
 use crate::args::ServeArgs;
 use crate::commands::serve_startup::{self, StartedService};
-use crate::commands::{api, example, serve_appsets, serve_impersonation};
+use crate::commands::{api, example, peers, serve_appsets, serve_impersonation};
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::CommandOutcome;
@@ -60,7 +60,10 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     let (targets, collector) =
         (api::notification_targets(&args.api)?, api::trace_collector(&args.api, printer)?);
     let state = Arc::new(AppState::default());
-    let (api, address) = api::start_server(&args.api, args.apps.is_some(), &state, printer).await?.unzip();
+    let peer_tls = peers::tls_settings(args)?;
+    let (api, address) =
+        api::start_server(&args.api, args.apps.is_some(), peer_tls, &state, printer).await?.unzip();
+    let advertised = peers::advertised_url(args, api.as_ref())?;
     let secrets = args.apps.is_none().then(|| args.secrets_namespace().to_owned());
     let sourcing = SourceSettings {
         files,
@@ -74,7 +77,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         providers: args.appsets.providers.providers(),
     };
     let mut signals = Signals::listen()?;
-    let starting = serve_startup::start(args, &state_dir, address.as_deref(), &state, printer);
+    let starting = serve_startup::start(args, &state_dir, address.as_deref(), advertised, &state, printer);
     let started = tokio::select! {
         started = Box::pin(starting) => started?.ok_or(DRAIN_REQUEST),
         signal = signals.next() => Err(signal),

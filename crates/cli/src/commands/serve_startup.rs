@@ -9,8 +9,8 @@ use tidegate_cluster::Cluster;
 use tidegate_daemon::control::client;
 use tidegate_executor::Fence;
 use tidegate_model::ClaimLocation;
-use tidegate_oplog::PostgresTarget;
-use tidegate_server::AppState;
+use tidegate_oplog::{PostgresTarget, Replica};
+use tidegate_server::{AppState, Leader};
 use tidegate_state::clusters::{self, ConnectedCluster, SelectedCluster};
 use tidegate_state::error::ServiceError;
 use tidegate_state::leadership::{self, FolderLock, Leadership, LeaseState};
@@ -63,6 +63,14 @@ impl StartupReporter<'_> {
         self.last_reason = Some(reason);
     }
 
+    /// Reports a wait for another service, and lets the API forward requests to the leader.
+    fn report_leader(&mut self, reason: String, leader: Option<&Replica>) {
+        if let Some(Replica { name, address, .. }) = leader {
+            self.app_state.set_leader(Leader::other(name, address.as_deref()));
+        }
+        self.report(reason);
+    }
+
     fn print_address(&mut self) {
         if let Some(address) = self.address.take() {
             self.printer.note(address);
@@ -76,6 +84,7 @@ pub async fn start(
     args: &ServeArgs,
     state_dir: &StateDir,
     address: Option<&str>,
+    advertised: Option<String>,
     app_state: &Arc<AppState>,
     printer: &Printer,
 ) -> Result<Option<StartedService>, CliError> {
@@ -90,8 +99,11 @@ pub async fn start(
             folder_lock = lock_folder(state_dir.path(), false, &mut waiting).await?;
             let target = log_target(url, args.log_password.as_deref())?;
             waiting.print_address();
-            let leading = SharedLog::lead(target, args.standby, |reason| waiting.report(reason));
+            let leading = SharedLog::lead(target, args.standby, advertised, |reason, leader| {
+                waiting.report_leader(reason, leader);
+            });
             let Some(shared) = leading.await? else { return Ok(None) };
+            app_state.take_over();
             let log = shared.log();
             shared_log = Some(shared);
             log::prepare(&(Arc::clone(&log) as Log), state_dir, printer)?;

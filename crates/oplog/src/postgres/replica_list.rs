@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
 use super::connection::{Parameter, within};
-use super::schema::{LIST_LAYOUT, check_replica_list};
+use super::schema::{DRAIN_LAYOUT, check_replica_list};
 use super::watch::DEAD_AFTER;
 use super::{PostgresTarget, random_id};
 use crate::LogError;
@@ -27,6 +27,8 @@ pub struct ListedReplica {
     pub state: ReplicaState,
     /// Number of shards that it owns.
     pub shards: usize,
+    /// URL of its API for the other replicas, if they can reach it.
+    pub address: Option<String>,
     /// Time since the newest heartbeat by the database's clock, or since it joined.
     pub last_heartbeat: Duration,
     /// False if its version is too old to notice a request to hand over.
@@ -50,13 +52,6 @@ pub enum ReplicaState {
     Dead,
 }
 
-impl ReplicaState {
-    /// Returns true if the replica can take over shards.
-    pub fn can_take_over(self) -> bool {
-        matches!(self, Self::Leader | Self::Standby)
-    }
-}
-
 impl fmt::Display for ReplicaState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -69,6 +64,17 @@ impl fmt::Display for ReplicaState {
     }
 }
 
+/// Result of a request to hand over and stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainRequest {
+    /// The replica stops when it notices the request at its next heartbeat.
+    Requested,
+    /// No other replica could take over.
+    NoSuccessor,
+    /// The replica has left or was declared dead, or its version is too old to notice the request.
+    Left,
+}
+
 impl PostgresTarget {
     /// Returns the replicas of the log, in the order in which they joined. Returns `None` if the log doesn't exist.
     ///
@@ -78,8 +84,8 @@ impl PostgresTarget {
     pub async fn list_replicas(&self) -> Result<Option<Vec<ListedReplica>>, LogError> {
         const QUERY: &str = "SELECT incarnation, name, version, (SELECT count(*) FROM shard WHERE owner = incarnation), \
              (extract(epoch FROM clock_timestamp() - coalesce(beat_at, joined_at)) * 1000)::bigint, (extract(epoch FROM \
-             joined_at) * 1000)::bigint, evicted_by IS NOT NULL, drain_requested_at IS NOT NULL, layout FROM replica \
-             ORDER BY joined_at, incarnation";
+             joined_at) * 1000)::bigint, evicted_by IS NOT NULL, drain_requested_at IS NOT NULL, layout, address FROM \
+             replica ORDER BY joined_at, incarnation";
         let Some(client) = self.connect_to_list().await? else { return Ok(None) };
         within("read the replicas", async {
             client.query_typed(QUERY, &[]).await?.iter().map(read_replica).collect::<Result<_, _>>().map(Some)
@@ -87,19 +93,36 @@ impl PostgresTarget {
         .await
     }
 
-    /// Asks a replica to hand over its shards and stop. Returns false if it has left or was declared dead, or if its
-    /// version is too old to notice the request.
+    /// Asks a replica to hand over its shards and stop.
     ///
     /// # Errors
     ///
     /// Returns an error if the database cannot be written, or if the log has an unsupported layout.
-    pub async fn request_drain(&self, incarnation: Uuid) -> Result<bool, LogError> {
+    pub async fn request_drain(&self, incarnation: Uuid) -> Result<DrainRequest, LogError> {
+        // Requests wait for each other. Otherwise, two of them could each count on the other's replica.
+        const LOCK: &str = "BEGIN; SELECT FROM meta FOR UPDATE";
         const QUERY: &str = "UPDATE replica SET drain_requested_at = now() WHERE incarnation = $1 AND evicted_by IS NULL \
-             AND layout >= $2";
-        let Some(client) = self.connect_to_list().await? else { return Ok(false) };
-        let parameters: [Parameter<'_>; 2] = [(&incarnation, Type::UUID), (&LIST_LAYOUT, Type::INT4)];
-        let changed = within("ask a replica to stop", client.execute_typed(QUERY, &parameters)).await?;
-        Ok(changed > 0)
+             AND layout >= $2 AND EXISTS (SELECT FROM replica other WHERE other.incarnation <> $1 AND other.evicted_by IS \
+             NULL AND other.drain_requested_at IS NULL AND coalesce(other.beat_at, other.joined_at) > clock_timestamp() - \
+             $3 * interval '1 ms')";
+        const REASON: &str =
+            "SELECT FROM replica WHERE incarnation = $1 AND evicted_by IS NULL AND layout >= $2";
+        let Some(client) = self.connect_to_list().await? else { return Ok(DrainRequest::Left) };
+        let dead_after = i64::try_from(DEAD_AFTER.as_millis()).unwrap_or(i64::MAX);
+        let parameters: [Parameter<'_>; 3] =
+            [(&incarnation, Type::UUID), (&DRAIN_LAYOUT, Type::INT4), (&dead_after, Type::INT8)];
+        within("ask a replica to stop", async {
+            client.batch_execute(LOCK).await?;
+            let is_requested = client.execute_typed(QUERY, &parameters).await? > 0;
+            let is_there = client.query_typed_opt(REASON, &parameters[..2]).await?.is_some();
+            client.batch_execute("COMMIT").await?;
+            Ok(match (is_requested, is_there) {
+                (true, _) => DrainRequest::Requested,
+                (false, true) => DrainRequest::NoSuccessor,
+                (false, false) => DrainRequest::Left,
+            })
+        })
+        .await
     }
 
     /// Connects to the log. Returns `None` if it doesn't exist.
@@ -128,7 +151,8 @@ fn read_replica(row: &Row) -> Result<ListedReplica, tokio_postgres::Error> {
         state,
         shards,
         last_heartbeat,
-        can_drain: row.try_get::<_, i32>(8)? >= LIST_LAYOUT,
+        can_drain: row.try_get::<_, i32>(8)? >= DRAIN_LAYOUT,
+        address: row.try_get(9)?,
         joined_at: Timestamp::from_millis(row.try_get(5)?),
     })
 }

@@ -36,6 +36,8 @@ pub struct Replica {
     pub version: String,
     /// Number of shards that it owns.
     pub shards: usize,
+    /// URL of its API for the other replicas, if they can reach it.
+    pub address: Option<String>,
     /// Number of its heartbeats.
     pub(super) beat: i64,
 }
@@ -44,7 +46,7 @@ impl Replica {
     /// Returns the description of a replica that has taken the shards since the replicas were read.
     fn unknown() -> Self {
         let (name, version) = ("another process".to_owned(), String::new());
-        Self { incarnation: Uuid::nil(), name, version, shards: SHARDS, beat: 0 }
+        Self { incarnation: Uuid::nil(), name, version, shards: SHARDS, address: None, beat: 0 }
     }
 }
 
@@ -65,13 +67,14 @@ pub(super) enum Claim {
 impl Inner {
     /// Adds this process to the replicas.
     pub(super) async fn join(&self, client: &Client) -> Result<(), LogError> {
-        const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout) VALUES ($1, $2, $3, $4) \
-             ON CONFLICT DO NOTHING";
-        let parameters: [Parameter<'_>; 4] = [
+        const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout, address) VALUES ($1, $2, $3, \
+             $4, $5) ON CONFLICT DO NOTHING";
+        let parameters: [Parameter<'_>; 5] = [
             (&self.incarnation, Type::UUID),
             (&self.name, Type::TEXT),
             (&env!("CARGO_PKG_VERSION"), Type::TEXT),
             (&newest_layout(), Type::INT4),
+            (&self.address, Type::TEXT),
         ];
         within("join the log", client.execute_typed(QUERY, &parameters)).await.map(drop)
     }
@@ -169,7 +172,7 @@ impl Inner {
     /// Returns all replicas that have joined and were not declared dead.
     pub(super) async fn read_replicas(&self, client: &Client) -> Result<Vec<Replica>, LogError> {
         const QUERY: &str = "SELECT incarnation, name, version, beat, (SELECT count(*) FROM shard WHERE owner = \
-             incarnation) FROM replica WHERE evicted_by IS NULL ORDER BY joined_at, incarnation";
+             incarnation), address FROM replica WHERE evicted_by IS NULL ORDER BY joined_at, incarnation";
         within("read the replicas", async {
             client
                 .query_typed(QUERY, &[])
@@ -182,6 +185,7 @@ impl Inner {
                         version: row.try_get(2)?,
                         beat: row.try_get(3)?,
                         shards: usize::try_from(row.try_get::<_, i64>(4)?).unwrap_or_default(),
+                        address: row.try_get(5)?,
                     })
                 })
                 .collect()

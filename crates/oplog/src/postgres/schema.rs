@@ -11,13 +11,19 @@ use super::connection::{PostgresTarget, call_error, within};
 use crate::{Fingerprint, LogError};
 
 /// Migrations in order. The first one creates layout 1.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+    include_str!("migrations/4.sql"),
+];
 
 /// First layout with marks of incomplete copies.
 const COPY_LAYOUT: i32 = 2;
-/// First layout with the columns of the list of replicas.
-pub(super) const LIST_LAYOUT: i32 = 3;
+/// First layout whose replicas notice requests to hand over.
+pub(super) const DRAIN_LAYOUT: i32 = 3;
+/// First layout with all columns of the list of replicas.
+const LIST_LAYOUT: i32 = 4;
 /// Limit for a migration that waits for a lock on a table. Otherwise, the heartbeats of other replicas would wait
 /// behind it.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";

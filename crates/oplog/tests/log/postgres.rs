@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tidegate_oplog::{
-    Codecs, KeptKind, LeadAttempt, LogError, LogKey, Lookup, Loss, PostgresLog, PostgresOptions,
-    PostgresTarget, ReplicaState, Retention,
+    Codecs, DrainRequest, KeptKind, LeadAttempt, LogError, LogKey, Lookup, Loss, PostgresLog,
+    PostgresOptions, PostgresTarget, ReplicaState, Retention,
 };
 
 use crate::kinds::OpenWithCodecs;
@@ -59,6 +59,7 @@ pub fn options(url: &str, replica: &str) -> PostgresOptions {
     PostgresOptions {
         target: PostgresTarget::parse(url, None, |_| Err("no TLS on a socket".to_owned())).unwrap(),
         replica: replica.to_owned(),
+        address: Some(format!("http://{replica}:8480")),
         key: LogKey::new(&[7; 32]),
         codecs: test_codecs(),
         observer: None,
@@ -279,9 +280,11 @@ fn replicas_are_listed_and_asked_to_hand_over() {
     );
     let old = list().unwrap().into_iter().find(|one| one.name == "old").unwrap();
     assert_eq!((old.state, old.can_drain), (ReplicaState::Unresponsive, false));
-    assert!(!runtime.block_on(target.request_drain(old.incarnation)).unwrap());
+    let drain = |incarnation| runtime.block_on(target.request_drain(incarnation)).unwrap();
+    assert_eq!(drain(old.incarnation), DrainRequest::Left);
     server.psql(&url, "DELETE FROM replica WHERE name = 'old'");
-    assert!(runtime.block_on(target.request_drain(first.incarnation())).unwrap());
+    assert_eq!(list().unwrap().remove(0).address.as_deref(), Some("http://first:8480"));
+    assert_eq!(drain(first.incarnation()), DrainRequest::Requested);
     assert_eq!(states().remove(0), (first_name, ReplicaState::Draining, 256));
     let mut request = first.drain_request();
     let requested = runtime.block_on(async {
@@ -291,17 +294,28 @@ fn replicas_are_listed_and_asked_to_hand_over() {
     });
     assert!(requested, "the next heartbeat must notice the request");
     assert!(!*second.drain_request().borrow());
+    assert_eq!(drain(second.incarnation()), DrainRequest::NoSuccessor);
+    server.psql(&url, "UPDATE replica SET drain_requested_at = NULL");
+    // Of two requests at the same time, only one can count on the other replica.
+    let both = std::thread::scope(|scope| {
+        let asking =
+            [&first, &second].map(|log| scope.spawn(|| drain(log.incarnation()) == DrainRequest::Requested));
+        asking.map(|thread| thread.join().unwrap())
+    });
+    assert!(both[0] != both[1], "{both:?}");
+    server.psql(&url, "UPDATE replica SET drain_requested_at = NULL");
     // A replica that has left or was declared dead can't be asked.
     let left = first.incarnation();
     drop(first);
-    assert!(!runtime.block_on(target.request_drain(left)).unwrap());
+    assert_eq!(drain(left), DrainRequest::Left);
+    assert_eq!(drain(second.incarnation()), DrainRequest::NoSuccessor);
     server.psql(&url, "UPDATE replica SET evicted_by = 'third', evicted_at = now()");
     assert_eq!(states(), [(second_name, ReplicaState::Dead, 0)]);
-    assert!(!runtime.block_on(target.request_drain(second.incarnation())).unwrap());
+    assert_eq!(drain(second.incarnation()), DrainRequest::Left);
     server.psql(&url, "UPDATE meta SET layout = 2");
     assert!(matches!(
         runtime.block_on(target.list_replicas()),
-        Err(LogError::OlderSchema { found: 2, wanted: 3, .. })
+        Err(LogError::OlderSchema { found: 2, wanted: 4, .. })
     ));
 }
 

@@ -52,7 +52,7 @@ pub async fn serve(limits: Limits) -> TestServer {
 pub async fn serve_with_settings(settings: &Settings, dir: TempDir) -> Result<TestServer, ServerError> {
     let state = Arc::new(AppState::default());
     let server = Server::listen(settings, &state).await?;
-    Ok(TestServer { address: server.address(), server, _dir: dir })
+    Ok(TestServer::new(server, dir))
 }
 
 #[derive(Debug)]
@@ -89,6 +89,10 @@ impl TestResponse {
 }
 
 impl TestServer {
+    pub fn new(server: Server, dir: TempDir) -> Self {
+        Self { address: server.address(), server, _dir: dir }
+    }
+
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }

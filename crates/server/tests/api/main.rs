@@ -5,6 +5,7 @@
 
 mod client;
 mod dashboards;
+mod forwarding;
 mod oidc;
 mod page;
 mod protection;

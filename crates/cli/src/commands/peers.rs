@@ -1,0 +1,47 @@
+//! Connections of `tidegate serve` to the other services that share its operation log.
+
+use std::fs;
+
+use tidegate_server::{PeerTls, Server};
+use tidegate_web::{SystemTrust, TrustedServers};
+
+use crate::args::ServeArgs;
+use crate::error::CliError;
+
+/// Returns the TLS settings for forwarding requests to the leader, or `None` without a shared log.
+pub fn tls_settings(args: &ServeArgs) -> Result<Option<PeerTls>, CliError> {
+    if args.log.is_none() {
+        return Ok(None);
+    }
+    let read = |path| fs::read_to_string(path).map_err(|error| CliError::io("read", path, error));
+    let authorities = args.peer_ca.as_ref().map(read).transpose()?;
+    let trusted = authorities.as_deref().map_or(TrustedServers::System, TrustedServers::Authorities);
+    let config = SystemTrust::default().tls_config(trusted, None).map_err(|error| {
+        CliError::usage(format!("cannot verify the certificates of other services: {error}"))
+    })?;
+    let server_name = args.peer_name.clone().map(|name| {
+        name.as_str()
+            .to_owned()
+            .try_into()
+            .map_err(|_| CliError::usage(format!("--peer-name {name:?} is not a host name")))
+    });
+    Ok(Some(PeerTls { config, server_name: server_name.transpose()? }))
+}
+
+/// Returns the URL at which other services reach the API of this one, if they can.
+pub fn advertised_url(args: &ServeArgs, server: Option<&Server>) -> Result<Option<String>, CliError> {
+    let (Some(server), true) = (server, args.log.is_some()) else { return Ok(None) };
+    if let Some(url) = &args.advertise {
+        // The leader can't distinguish forwarded requests of other users from those of its own machine.
+        if args.api.tokens.is_none() && args.api.oidc.is_none() {
+            return Err(CliError::usage(
+                "--advertise requires --tokens or --oidc, because others can use the API through a standby",
+            ));
+        }
+        return Ok(Some(url.clone()));
+    }
+    let address = server.address();
+    let is_reachable = !address.ip().is_unspecified() && !address.ip().to_canonical().is_loopback();
+    let scheme = if args.api.tls_cert.is_some() { "https" } else { "http" };
+    Ok(is_reachable.then(|| format!("{scheme}://{address}")))
+}

@@ -1,0 +1,45 @@
+//! Leader among the services that share an operation log.
+
+use http::Uri;
+
+/// Leader among the services that share an operation log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Leader {
+    /// This service, which handles requests itself. Also a service without a shared log.
+    #[default]
+    This,
+    /// Another service.
+    Other {
+        /// Name for messages.
+        name: String,
+        /// URL of its API, if it advertises one.
+        address: Option<Uri>,
+    },
+    /// This service takes over, and can't handle requests yet.
+    Changing,
+}
+
+impl Leader {
+    /// Returns another service as the leader. `address` is the URL of its API. An invalid URL counts as none.
+    pub fn other(name: impl Into<String>, address: Option<&str>) -> Self {
+        let address = address.and_then(|address| address.parse().ok());
+        Self::Other { name: name.into(), address }
+    }
+
+    /// Returns true if requests can be forwarded.
+    pub(crate) fn is_reachable(&self) -> bool {
+        matches!(self, Self::Other { address: Some(_), .. })
+    }
+}
+
+/// Parses a URL that consists only of a scheme, a host and an optional port. Returns it without a trailing slash.
+pub fn parse_service_url(text: &str) -> Result<String, String> {
+    let expected = || "use http://HOST:PORT or https://HOST:PORT".to_owned();
+    let uri: Uri = text.parse().map_err(|_| expected())?;
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let has_host = uri
+        .authority()
+        .is_some_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'));
+    let is_base = uri.path() == "/" && uri.query().is_none();
+    (is_http && has_host && is_base).then(|| text.trim_end_matches('/').to_owned()).ok_or_else(expected)
+}
