@@ -1,7 +1,7 @@
 //! The installation files of `deploy/` on a real control plane.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -109,9 +109,16 @@ fn everything() -> Value {
     let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
     ]}}});
+    let spread = json!([
+        {"topologyKey": "rack", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"},
+        {"topologyKey": "disk", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"team": "platform"}}},
+    ]);
     json!({
         "image": {"repository": "registry.example.com/tidegate", "tag": "1.2.3", "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "registry"}],
+        "replicas": 3,
+        "sharedLog": {"existingSecret": "log"},
         "appNamespaces": ["apps", "*"],
         "controlNamespace": "apps",
         "standby": true,
@@ -128,11 +135,13 @@ fn everything() -> Value {
         "remoteBases": {"allow": ["https://github.com/acme", "*"]},
         "chartDependencies": {"allow": ["oci://registry.example.com/charts"]},
         "service": {"port": 80},
+        "ipv6": true,
         "persistence": {"size": "10Gi", "storageClass": "fast"},
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "deploy", "effect": "NoSchedule"}],
         "affinity": affinity,
+        "topologySpreadConstraints": spread,
         "podAnnotations": {"example.com/scrape": "true"},
         "monitoring": {"rules": true},
         "tracing": {"endpoint": "http://collector:4318", "existingSecret": "collector-headers"},
@@ -205,23 +214,42 @@ async fn dry_run_objects(bench: &KubeBench, name: &str, manifests: &str) -> Vec<
     objects
 }
 
-/// Checks that the controller's pod, with the claim as a volume, is admitted by the API server.
-async fn assert_pod_admitted(bench: &KubeBench, objects: &[Value]) {
-    let set = objects.iter().find(|object| object["kind"] == "StatefulSet").unwrap();
-    let mut pod = set["spec"]["template"].clone();
+/// Checks that the pod is admitted by the API server. The controller of a StatefulSet adds the claim as a volume.
+async fn assert_pod_admitted(bench: &KubeBench, workload: &Value) {
+    let mut pod = workload["spec"]["template"].clone();
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
     pod["metadata"]["name"] = "tidegate-0".into();
-    pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "state", "emptyDir": {}}));
+    if workload["kind"] == "StatefulSet" {
+        pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "state", "emptyDir": {}}));
+    }
     bench.observer().post("/api/v1/namespaces/tidegate/pods?dryRun=All", &pod).await.unwrap();
 }
 
-fn template(bench: &KubeBench, helm: &PathBuf, more: &[&str]) -> String {
-    let chart = file("chart");
-    let args = ["template", "tidegate", &chart, "-n", "tidegate"];
+/// Checks that several replicas use a Deployment without claims, and a disruption budget that selects its pods.
+fn assert_replicated(objects: &[Value], workload: &Value) {
+    let spec = &workload["spec"];
+    assert_eq!((&workload["kind"], &spec["replicas"]), (&json!("Deployment"), &json!(3)));
+    let budget = objects.iter().find(|object| object["kind"] == "PodDisruptionBudget").unwrap();
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    assert_eq!(budget["spec"]["selector"], spec["selector"]);
+    let pod = &spec["template"]["spec"];
+    let selectors: Vec<&Value> = pod["topologySpreadConstraints"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|constraint| &constraint["labelSelector"])
+        .collect();
+    assert_eq!(selectors, [&spec["selector"], &json!({"matchLabels": {"team": "platform"}})]);
+}
+
+/// Runs `helm template` for the version of the control plane. Returns the output, or the error.
+fn template(bench: &KubeBench, helm: &Path, more: &[&str]) -> Result<String, String> {
+    let (chart, version) = (file("chart"), format!("1.{}.0", bench.control.minor()));
+    let args = ["template", "tidegate", &chart, "-n", "tidegate", "--kube-version", &version];
     let ran = Command::new(helm).args(args).args(more).env("HOME", bench.path()).output().unwrap();
-    assert!(ran.status.success(), "{more:?}: {}", String::from_utf8_lossy(&ran.stderr));
-    String::from_utf8(ran.stdout).unwrap()
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if ran.status.success() { Ok(text(ran.stdout)) } else { Err(text(ran.stderr)) }
 }
 
 /// The API server validates the output: each object must pass its dry run.
@@ -245,14 +273,27 @@ pub async fn the_output_of_the_chart_and_the_base_is_accepted() {
     define_rules(&bench).await;
     let given = bench.write("values.json", values.to_string());
     let base = kubectl(&bench, &["kustomize", &file("base")]).unwrap();
+    let everything = ["--values", given.to_str().unwrap()];
+    let on_volume = [&everything[..], &["--set", "replicas=1"]].concat();
     for (name, manifests) in [
         ("base", base),
-        ("chart", template(&bench, &helm, &["--include-crds"])),
-        ("chart-with-everything", template(&bench, &helm, &["--values", given.to_str().unwrap()])),
+        ("chart", template(&bench, &helm, &["--include-crds"]).unwrap()),
+        ("chart-with-everything", template(&bench, &helm, &everything).unwrap()),
+        ("chart-with-everything-on-a-volume", template(&bench, &helm, &on_volume).unwrap()),
     ] {
         let objects = dry_run_objects(&bench, name, &manifests).await;
-        assert_pod_admitted(&bench, &objects).await;
+        let is_workload = |object: &&Value| object["kind"] == "StatefulSet" || object["kind"] == "Deployment";
+        let workloads: Vec<&Value> = objects.iter().filter(is_workload).collect();
+        let [workload] = workloads[..] else { panic!("{name}: {workloads:#?}") };
+        assert_pod_admitted(&bench, workload).await;
+        if name == "chart-with-everything" {
+            assert_replicated(&objects, workload);
+        } else {
+            assert_eq!(workload["kind"], "StatefulSet", "{name}");
+        }
         let rules = objects.iter().any(|object| object["kind"] == "PrometheusRule");
-        assert_eq!(rules, name == "chart-with-everything");
+        assert_eq!(rules, name.starts_with("chart-with-everything"));
     }
+    let error = template(&bench, &helm, &["--set", "replicas=3"]).unwrap_err();
+    assert!(error.contains("set sharedLog.existingSecret"), "{error}");
 }

@@ -21,8 +21,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .Values.tokens.lines }}{{ include "tidegate.name" . }}-tokens{{ else }}{{ required "set tokens.existingSecret or tokens.lines: the service doesn't start without tokens" .Values.tokens.existingSecret }}{{ end }}
 {{- end }}
 
+{{- define "tidegate.isReplicated" -}}
+{{- if gt (int .Values.replicas) 1 }}true{{ end }}
+{{- end }}
+
+{{- define "tidegate.sharedLog" -}}
+{{- if include "tidegate.isReplicated" . }}{{ required "set sharedLog.existingSecret: with replicas > 1, the services share an operation log in PostgreSQL" .Values.sharedLog.existingSecret }}{{ else }}{{ .Values.sharedLog.existingSecret }}{{ end }}
+{{- end }}
+
 {{- define "tidegate.pod" -}}
 {{- $scheme := ternary "HTTPS" "HTTP" (not (empty .Values.tls.existingSecret)) -}}
+{{- $sharedLog := include "tidegate.sharedLog" . -}}
 metadata:
   labels:
     {{- include "tidegate.labels" . | nindent 4 }}
@@ -32,7 +41,7 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "tidegate.name" . }}
-  terminationGracePeriodSeconds: 30
+  terminationGracePeriodSeconds: {{ ternary 60 30 (not (empty $sharedLog)) }}
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
@@ -55,8 +64,12 @@ spec:
         {{- range .Values.appNamespaces }}
         - {{ printf "--app-namespace=%s" . | quote }}
         {{- end }}
-        {{- if .Values.standby }}
+        {{- if or .Values.standby $sharedLog }}
         - --standby
+        {{- end }}
+        {{- if $sharedLog }}
+        - --log-password=/etc/tidegate-log/password
+        - {{ printf "--advertise=%s://%s:8480" (lower $scheme) (ternary "[$(POD_IP)]" "$(POD_IP)" .Values.ipv6) | quote }}
         {{- end }}
         {{- with .Values.secretsNamespace }}
         - {{ printf "--secrets-namespace=%s" . | quote }}
@@ -76,7 +89,7 @@ spec:
         {{- range .Values.chartDependencies.allow }}
         - {{ printf "--allow-chart-dependencies=%s" . | quote }}
         {{- end }}
-        - --listen=0.0.0.0:8480
+        - {{ printf "--listen=%s:8480" (ternary "[::]" "0.0.0.0" .Values.ipv6) | quote }}
         - --tokens=/etc/tidegate/tokens
         {{- if .Values.oidc.existingSecret }}
         - --oidc=/etc/tidegate-oidc/oidc.yaml
@@ -101,6 +114,23 @@ spec:
         # The control namespace applies to all commands in the pod.
         - name: TIDEGATE_CONTROL_NAMESPACE
           value: {{ .Values.controlNamespace | quote }}
+        {{- with $sharedLog }}
+        - name: POD_IP
+          valueFrom:
+            fieldRef:
+              fieldPath: status.podIP
+        # URL and key of the shared log. Commands in the pod use them as well.
+        - name: TIDEGATE_LOG_URL
+          valueFrom:
+            secretKeyRef:
+              name: {{ . }}
+              key: url
+        - name: TIDEGATE_LOG_KEY
+          valueFrom:
+            secretKeyRef:
+              name: {{ . }}
+              key: key
+        {{- end }}
         {{- with .Values.tracing.existingSecret }}
         - name: OTEL_EXPORTER_OTLP_HEADERS
           valueFrom:
@@ -132,6 +162,14 @@ spec:
           port: http
           scheme: {{ $scheme }}
         periodSeconds: 5
+      {{- if and (include "tidegate.isReplicated" .) (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}
+      # Gives proxies time to stop sending requests to the pod. Earlier versions of Kubernetes can sleep only with a program in the
+      # image, which has none.
+      lifecycle:
+        preStop:
+          sleep:
+            seconds: 5
+      {{- end }}
       resources:
         {{- toYaml .Values.resources | nindent 8 }}
       securityContext:
@@ -145,6 +183,11 @@ spec:
         - name: tokens
           mountPath: /etc/tidegate
           readOnly: true
+        {{- if $sharedLog }}
+        - name: log
+          mountPath: /etc/tidegate-log
+          readOnly: true
+        {{- end }}
         {{- if .Values.oidc.existingSecret }}
         - name: oidc
           mountPath: /etc/tidegate-oidc
@@ -167,6 +210,12 @@ spec:
       secret:
         secretName: {{ include "tidegate.tokens" . }}
         defaultMode: 0440
+    {{- with $sharedLog }}
+    - name: log
+      secret:
+        secretName: {{ . }}
+        defaultMode: 0440
+    {{- end }}
     {{- with .Values.oidc.existingSecret }}
     - name: oidc
       secret:
@@ -187,6 +236,24 @@ spec:
     {{- end }}
     - name: tmp
       emptyDir: {}
+    {{- if include "tidegate.isReplicated" . }}
+    # The shared log contains everything that must outlive the pod.
+    - name: state
+      emptyDir: {}
+    {{- end }}
+  {{- if include "tidegate.isReplicated" . }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- range . }}
+    - {{- toYaml . | nindent 6 }}
+      {{- if not .labelSelector }}
+      labelSelector:
+        matchLabels:
+          {{- include "tidegate.selector" $ | nindent 10 }}
+      {{- end }}
+  {{- end }}
+  {{- end }}
+  {{- end }}
   {{- with .Values.nodeSelector }}
   nodeSelector:
     {{- toYaml . | nindent 4 }}
