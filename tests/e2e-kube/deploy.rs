@@ -127,7 +127,7 @@ fn everything() -> Value {
         "extraArgs": ["--refresh-every=1m"],
         "tokens": {"existingSecret": "tokens", "lines": ["ann operator sha256:00"]},
         "oidc": {"existingSecret": "sign-in"},
-        "tls": {"existingSecret": "tidegate-tls"},
+        "tls": {"existingSecret": "tidegate-tls", "serverName": "tidegate.example.com", "privateAuthority": true},
         "webhooks": {"existingSecret": "hooks"},
         "rbac": {"watchDefinitions": true, "namespaces": ["shop", "blog"], "clusterWide": true},
         "impersonation": {"enabled": true},
@@ -226,6 +226,14 @@ async fn assert_pod_admitted(bench: &KubeBench, workload: &Value) {
     bench.observer().post("/api/v1/namespaces/tidegate/pods?dryRun=All", &pod).await.unwrap();
 }
 
+/// Checks that the program accepts the arguments of the container. With `--help`, it does nothing else.
+fn assert_known_arguments(bench: &KubeBench, workload: &Value) {
+    let arguments = workload["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    let arguments = arguments.iter().map(|argument| argument.as_str().unwrap());
+    let arguments: Vec<&str> = arguments.chain(["--help"]).collect();
+    bench.run(&arguments).expect_code(0);
+}
+
 /// Checks that several replicas use a Deployment without claims, and a disruption budget that selects its pods.
 fn assert_replicated(objects: &[Value], workload: &Value) {
     let spec = &workload["spec"];
@@ -286,6 +294,7 @@ pub async fn the_output_of_the_chart_and_the_base_is_accepted() {
         let workloads: Vec<&Value> = objects.iter().filter(is_workload).collect();
         let [workload] = workloads[..] else { panic!("{name}: {workloads:#?}") };
         assert_pod_admitted(&bench, workload).await;
+        assert_known_arguments(&bench, workload);
         if name == "chart-with-everything" {
             assert_replicated(&objects, workload);
         } else {
@@ -294,6 +303,11 @@ pub async fn the_output_of_the_chart_and_the_base_is_accepted() {
         let rules = objects.iter().any(|object| object["kind"] == "PrometheusRule");
         assert_eq!(rules, name.starts_with("chart-with-everything"));
     }
-    let error = template(&bench, &helm, &["--set", "replicas=3"]).unwrap_err();
-    assert!(error.contains("set sharedLog.existingSecret"), "{error}");
+    let (replicated, with_log) =
+        ("replicas=3", "replicas=3,sharedLog.existingSecret=log,tls.existingSecret=tls");
+    for (values, missing) in [(replicated, "set sharedLog.existingSecret"), (with_log, "set tls.serverName")]
+    {
+        let error = template(&bench, &helm, &["--set", values]).unwrap_err();
+        assert!(error.contains(missing), "{error}");
+    }
 }
