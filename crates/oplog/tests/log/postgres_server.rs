@@ -32,6 +32,16 @@ pub struct PostgresServer {
     guard_output: BufReader<ChildStdout>,
 }
 
+/// Durability of a commit.
+#[derive(Clone, Copy)]
+enum Durability {
+    /// Survives a crash of the server, but not of the machine.
+    Fast,
+    /// Survives a crash of the machine.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    OnDisk,
+}
+
 /// User that the server runs as, and its IDs if it differs from the current user.
 struct ServerUser {
     name: String,
@@ -48,7 +58,17 @@ impl PostgresServer {
 
     /// Starts a server that no other test uses, under the same conditions as [`Self::shared`].
     pub fn start_separate() -> Option<Self> {
-        let server = programs().map(|programs| Self::start(&programs));
+        Self::start_if_installed(Durability::Fast)
+    }
+
+    /// Starts a server that no other test uses, and that writes each commit to disk.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn start_durable() -> Option<Self> {
+        Self::start_if_installed(Durability::OnDisk)
+    }
+
+    fn start_if_installed(durability: Durability) -> Option<Self> {
+        let server = programs().map(|programs| Self::start(&programs, durability));
         if server.is_none() {
             assert!(
                 std::env::var_os("TIDEGATE_REQUIRE_POSTGRES").is_none(),
@@ -59,10 +79,10 @@ impl PostgresServer {
         server
     }
 
-    fn start(programs: &Path) -> Self {
+    fn start(programs: &Path, durability: Durability) -> Self {
         let arguments =
             ["--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale", "--username=tidegate"];
-        Self::start_with_data(programs, "initdb", &arguments)
+        Self::start_with_data(programs, "initdb", &arguments, durability)
     }
 
     /// Starts a server that replicates another one.
@@ -71,11 +91,11 @@ impl PostgresServer {
         let host = format!("--host={}", primary.folder.display());
         let arguments =
             [host.as_str(), "--username=tidegate", "--write-recovery-conf", "--checkpoint=fast", "--no-sync"];
-        Self::start_with_data(&primary.programs, "pg_basebackup", &arguments)
+        Self::start_with_data(&primary.programs, "pg_basebackup", &arguments, Durability::Fast)
     }
 
     /// Creates the data with a program, and starts the server.
-    fn start_with_data(programs: &Path, program: &str, arguments: &[&str]) -> Self {
+    fn start_with_data(programs: &Path, program: &str, arguments: &[&str], durability: Durability) -> Self {
         let user = server_user();
         let folder = tempfile::tempdir().unwrap().keep();
         let data = folder.join("data");
@@ -91,7 +111,11 @@ impl PostgresServer {
         assert!(made.status.success(), "{program}: {}", String::from_utf8_lossy(&made.stderr));
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD]).arg(programs.join("postgres")).arg("-D").arg(&data);
-        guard.args(["-c", "fsync=off", "-c", "max_connections=300", "-c", "listen_addresses=", "-c"]);
+        let fsync = match durability {
+            Durability::Fast => "fsync=off",
+            Durability::OnDisk => "fsync=on",
+        };
+        guard.args(["-c", fsync, "-c", "max_connections=300", "-c", "listen_addresses=", "-c"]);
         guard.arg(format!("unix_socket_directories={}", folder.display()));
         // A standby must not wait for seconds after a restart of the primary.
         guard.args(["-c", "wal_retrieve_retry_interval=100ms"]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_executor::{Clock as _, Engine, EngineBuilder, SystemClock, Targets, codecs};
 use tidegate_model::{Destination, SyncRequest};
-use tidegate_oplog::{Holder, OpenOptions, SledLog};
+use tidegate_oplog::{Codecs, Holder, Log, OpenOptions, SledLog, Store};
 use tidegate_planner::{Limits, manifests};
 use tokio::runtime::Runtime;
 
@@ -19,8 +19,12 @@ pub fn runtime() -> Runtime {
 }
 
 pub fn open_log(folder: &Path) -> Arc<DiskLog> {
+    open_log_with(folder, codecs())
+}
+
+pub fn open_log_with(folder: &Path, codecs: Codecs) -> Arc<DiskLog> {
     let holder = Holder { pid: std::process::id(), command: "cargo bench".into(), since: SystemClock.now() };
-    Arc::new(SledLog::open(folder, OpenOptions { holder, key: None, codecs: codecs() }).unwrap())
+    Arc::new(SledLog::open(folder, OpenOptions { holder, key: None, codecs }).unwrap())
 }
 
 /// Returns an in-memory cluster without delays.
@@ -28,8 +32,8 @@ pub fn new_cluster() -> Arc<SimCluster> {
     Arc::new(SimCluster::in_memory(SimConfig::without_delays(), SimClock::wall(|| SystemClock.now())))
 }
 
-pub fn engine_builder(log: &Arc<DiskLog>) -> EngineBuilder {
-    let log = Arc::clone(log) as tidegate_oplog::Log;
+pub fn engine_builder(log: &Arc<impl Store>) -> EngineBuilder {
+    let log = Arc::clone(log) as Log;
     Engine::builder(log).cluster(Destination::Simulated, new_cluster())
 }
 

@@ -6,6 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[path = "../../../oplog/tests/log/postgres_server.rs"]
+#[allow(dead_code, reason = "shared with the tests")]
+mod postgres_server;
+
 mod appset_generation;
 mod fixtures;
 mod flushes;
@@ -13,6 +17,7 @@ mod idle;
 mod planning;
 mod readiness;
 mod recovery;
+mod shared_log;
 mod throughput;
 mod volume;
 
@@ -42,10 +47,11 @@ impl Line {
 
 type Measurement = (&'static str, fn() -> Vec<Line>);
 
-const MEASUREMENTS: [Measurement; 8] = [
+const MEASUREMENTS: [Measurement; 9] = [
     ("planning", planning::measure),
     ("generating", appset_generation::measure),
     ("throughput", throughput::measure),
+    ("shared-log", shared_log::measure),
     ("readiness", readiness::measure),
     ("flushes", flushes::measure),
     ("idle", idle::measure),

@@ -1,12 +1,13 @@
 //! Tasks per second on a cluster without latency, with the log on disk.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::OperationPhase;
-use tidegate_oplog::LogStats;
+use tidegate_oplog::{LogStats, Store};
 
 use crate::Line;
 use crate::fixtures::{
@@ -17,15 +18,14 @@ use crate::fixtures::{
 const RUNS: usize = 5;
 
 /// Figures of one run.
-struct RunTimes {
-    total: Duration,
+pub struct RunTimes {
+    pub total: Duration,
     /// CPU time of the whole process, including the cluster.
     cpu: Duration,
     /// Time until the last plan was complete.
     planned: Duration,
     /// Time from the start of the first wave, after reading the cluster, planning and the dry run.
     waves: Duration,
-    log: LogStats,
 }
 
 /// Returns this process's CPU time.
@@ -39,13 +39,19 @@ pub fn process_cpu_time() -> Duration {
     Duration::from_nanos(tasks.map(|task| of_thread(task.unwrap().path())).sum())
 }
 
-/// Runs one operation for each manifest text.
-fn measure_run(manifests: &[String]) -> RunTimes {
+/// Runs one operation for each manifest text, with a log on disk.
+fn measure_on_disk(manifests: &[String]) -> (RunTimes, LogStats) {
     let folder = tempfile::tempdir().unwrap();
     let log = open_log(folder.path());
+    let times = measure_run(&log, manifests);
+    (times, log.stats())
+}
+
+/// Runs one operation for each manifest text.
+pub fn measure_run(log: &Arc<impl Store>, manifests: &[String]) -> RunTimes {
     let runtime = runtime();
     let (total, cpu, planned, waves) = runtime.block_on(async {
-        let engine = engine_builder(&log).start().await.unwrap();
+        let engine = engine_builder(log).start().await.unwrap();
         let syncs: Vec<_> = manifests
             .iter()
             .enumerate()
@@ -73,17 +79,17 @@ fn measure_run(manifests: &[String]) -> RunTimes {
         engine.shutdown().await;
         (whole, cpu, planned, ended.since(opened))
     });
-    RunTimes { total, cpu, planned, waves, log: log.stats() }
+    RunTimes { total, cpu, planned, waves }
 }
 
 fn measure_median(what: &str, manifests: &[String], tasks: usize) -> [Line; 2] {
-    let runs: Vec<RunTimes> = (0..RUNS).map(|_| measure_run(manifests)).collect();
+    let (runs, logs): (Vec<RunTimes>, Vec<LogStats>) = (0..RUNS).map(|_| measure_on_disk(manifests)).unzip();
     let rate = |time: Duration| format!("{:.0} tasks/s", tasks as f64 / time.as_secs_f64());
-    let log = runs[0].log;
+    let log = logs[0];
     let median_of = |time: fn(&RunTimes) -> Duration| median(runs.iter().map(time).collect());
     let cpu = median_of(|run| run.cpu).as_micros() as usize / tasks;
     let detail = format!(
-        "{} ({cpu} µs of processor time per task; planned after {}; {} facts, {} flushes)",
+        "{} ({cpu} µs of CPU time per task; planned after {}; {} events, {} flushes)",
         rate(median_of(|run| run.total)),
         format_millis(median_of(|run| run.planned)),
         log.events,
@@ -99,10 +105,14 @@ fn measure_median(what: &str, manifests: &[String], tasks: usize) -> [Line; 2] {
     ]
 }
 
+/// Returns the manifests of each operation.
+pub fn config_maps(operations: usize, waves: usize, width: usize) -> Vec<String> {
+    let manifests = |o: usize| (0..waves * width).map(move |i| config_map(&format!("o{o}-{i}"), i % waves));
+    (0..operations).map(|o| manifests(o).collect()).collect()
+}
+
 fn measure_config_maps(what: &str, operations: usize, waves: usize, width: usize) -> [Line; 2] {
-    let manifests = (0..operations)
-        .map(|o| (0..waves * width).map(|i| config_map(&format!("o{o}-{i}"), i % waves)).collect());
-    measure_median(what, &manifests.collect::<Vec<String>>(), operations * waves * width)
+    measure_median(what, &config_maps(operations, waves, width), operations * waves * width)
 }
 
 /// Measures kind groups. They run sequentially, so the time must grow linearly with their number.
