@@ -13,6 +13,8 @@ use crate::leader::Leader;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
 use crate::problem::{Code, Problem};
+use crate::session_store::{SessionStore, keep_sessions};
+use crate::sessions::Sessions;
 
 /// Process handles needed to answer requests.
 struct ServiceHandles {
@@ -29,6 +31,7 @@ pub struct AppState {
     wait_reason: watch::Sender<Option<String>>,
     /// Leader among the services that share an operation log.
     leader: watch::Sender<Leader>,
+    sessions: Arc<Sessions>,
     event_buffer: Arc<EventBuffer>,
     pub(crate) metrics: Arc<Metrics>,
     /// Permits for event streams.
@@ -54,6 +57,7 @@ impl AppState {
             shutdown: watch::Sender::new(false),
             wait_reason: watch::Sender::new(None),
             leader: watch::Sender::new(Leader::This),
+            sessions: Arc::default(),
             event_buffer: Arc::new(EventBuffer::new(process, now)),
             metrics: Arc::new(Metrics::new(now)),
             stream_permits: Arc::new(Semaphore::new(limits.streams)),
@@ -75,6 +79,15 @@ impl AppState {
         // A process sets its handles only once.
         let _ = self.handles.set(ServiceHandles { queries, engine });
         self.leader.send_replace(Leader::This);
+    }
+
+    /// Restores the web page's sessions from a store, and stores later changes.
+    pub async fn keep_sessions(&self, store: Arc<dyn SessionStore>) {
+        keep_sessions(&self.sessions, store).await;
+    }
+
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Sets the leader that a standby forwards requests to. [`AppState::set_handles`] makes this service the leader.

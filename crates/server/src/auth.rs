@@ -58,6 +58,11 @@ impl Authenticator {
         }
     }
 
+    /// Uses these sessions instead of new ones.
+    pub fn with_sessions(self, sessions: Arc<Sessions>) -> Self {
+        Self { sessions, ..self }
+    }
+
     pub fn needs_authentication(&self) -> bool {
         self.tokens.is_some() || self.oidc.is_some()
     }

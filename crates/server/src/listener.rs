@@ -75,7 +75,8 @@ impl Server {
         let limits = settings.limits.clone();
         let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
         let oidc = load_oidc(settings)?;
-        let authenticator = Authenticator::new(tokens, oidc.clone(), address.port(), tls.is_some());
+        let authenticator = Authenticator::new(tokens, oidc.clone(), address.port(), tls.is_some())
+            .with_sessions(Arc::clone(app_state.sessions()));
         let middleware = Arc::new(Middleware::new(
             Arc::clone(app_state),
             authenticator,

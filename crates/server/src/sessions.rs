@@ -2,15 +2,16 @@
 //!
 //! The browser keeps a secret in a cookie that scripts can't read. The server only keeps its digest and the
 //! principal: a token, or a user authenticated by a provider. Revoking a token ends its sessions. Sessions
-//! live in memory only, so they end with the process.
+//! end with the process, unless an observer stores them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::access::Person;
@@ -33,7 +34,8 @@ pub(crate) fn generate_secret() -> Option<String> {
     Some(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-type SessionKey = [u8; 32];
+/// Digest of a session's secret.
+pub(crate) type SessionKey = [u8; 32];
 
 fn session_key(secret: &str) -> SessionKey {
     Sha256::digest(secret.as_bytes()).into()
@@ -50,13 +52,24 @@ pub(crate) enum Principal {
 
 /// Sessions of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<HashMap<SessionKey, Session>>);
+pub(crate) struct Sessions {
+    all: Mutex<HashMap<SessionKey, Session>>,
+    observer: OnceLock<UnboundedSender<SessionChange>>,
+}
 
-struct Session {
-    principal: Principal,
+/// Change to the sessions.
+pub(crate) enum SessionChange {
+    Opened(SessionKey, Session),
+    /// The session has expired, or the user has signed out.
+    Ended(SessionKey),
+}
+
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub principal: Principal,
     /// CSRF token, required in addition to the cookie because browsers send cookies by themselves.
-    csrf: Arc<str>,
-    expires_at: Instant,
+    pub csrf: Arc<str>,
+    pub expires_at: Instant,
     last_used_at: Instant,
 }
 
@@ -67,6 +80,11 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
+    /// Creates a session that lasts at most `lifetime` (capped at 12 h).
+    pub fn new(principal: Principal, csrf: Arc<str>, lifetime: Duration, now: Instant) -> Self {
+        Self { principal, csrf, expires_at: now + lifetime.min(LIFETIME_MAX), last_used_at: now }
+    }
+
     fn is_expired(&self, now: Instant) -> bool {
         now >= self.expires_at || now.saturating_duration_since(self.last_used_at) >= IDLE_TIMEOUT
     }
@@ -84,7 +102,28 @@ pub(crate) struct OpenSession {
 
 impl Sessions {
     fn lock_sessions(&self) -> MutexGuard<'_, HashMap<SessionKey, Session>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the observer of all later changes. Only the first one counts.
+    pub fn set_observer(&self, observer: UnboundedSender<SessionChange>) {
+        let _ = self.observer.set(observer);
+    }
+
+    fn notify(&self, change: SessionChange) {
+        if let Some(observer) = self.observer.get() {
+            let _ = observer.send(change);
+        }
+    }
+
+    /// Adds a session of another process.
+    pub fn restore(&self, key: SessionKey, session: Session) {
+        self.lock_sessions().insert(key, session);
+    }
+
+    fn remove(&self, all: &mut HashMap<SessionKey, Session>, key: SessionKey) {
+        all.remove(&key);
+        self.notify(SessionChange::Ended(key));
     }
 
     /// Creates a session that lasts at most `lifetime` (capped at 12 h). Returns it with its secret, or
@@ -97,26 +136,23 @@ impl Sessions {
     ) -> Option<(OpenSession, String)> {
         let (secret, csrf): (String, Arc<str>) = (self::generate_secret()?, self::generate_secret()?.into());
         let mut all = self.lock_sessions();
-        all.retain(|_, session| !session.is_expired(now));
+        let expired: Vec<SessionKey> =
+            all.iter().filter(|(_, session)| session.is_expired(now)).map(|(key, _)| *key).collect();
+        expired.into_iter().for_each(|key| self.remove(&mut all, key));
         let own = |session: &Session| session.principal == principal;
         if all.values().filter(|session| own(session)).count() >= SESSIONS_PER_PRINCIPAL_MAX {
-            remove_oldest(&mut all, own);
+            self.remove_oldest(&mut all, own);
         }
         if all.len() >= SESSIONS_MAX {
-            remove_oldest(&mut all, |_| true);
+            self.remove_oldest(&mut all, |_| true);
         }
         let key = session_key(&secret);
-        let expires_at = now + lifetime.min(LIFETIME_MAX);
-        let open = OpenSession {
-            sessions: Arc::clone(self),
-            key,
-            principal: principal.clone(),
-            csrf: Arc::clone(&csrf),
-            expires_at,
-        };
-        all.insert(key, Session { principal, csrf, expires_at, last_used_at: now });
+        let session = Session::new(principal, csrf, lifetime, now);
+        all.insert(key, session.clone());
         drop(all);
-        Some((open, secret))
+        self.notify(SessionChange::Opened(key, session.clone()));
+        let Session { principal, csrf, expires_at, .. } = session;
+        Some((OpenSession { sessions: Arc::clone(self), key, principal, csrf, expires_at }, secret))
     }
 
     /// Returns the open session with this secret.
@@ -134,13 +170,12 @@ impl Sessions {
         drop(all);
         Some(OpenSession { sessions: Arc::clone(self), key, principal, csrf, expires_at })
     }
-}
 
-fn remove_oldest(all: &mut HashMap<SessionKey, Session>, among: impl Fn(&Session) -> bool) {
-    let oldest =
-        all.iter().filter(|(_, session)| among(session)).min_by_key(|(_, session)| session.last_used_at);
-    if let Some(key) = oldest.map(|(key, _)| *key) {
-        all.remove(&key);
+    fn remove_oldest(&self, all: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(&Session) -> bool) {
+        let candidates = all.iter().filter(|(_, session)| is_candidate(session));
+        if let Some(key) = candidates.min_by_key(|(_, session)| session.last_used_at).map(|(key, _)| *key) {
+            self.remove(all, key);
+        }
     }
 }
 
@@ -168,7 +203,7 @@ impl OpenSession {
 
     /// Ends the session.
     pub fn end(&self) {
-        self.sessions.lock_sessions().remove(&self.key);
+        self.sessions.remove(&mut self.sessions.lock_sessions(), self.key);
     }
 }
 

@@ -1,8 +1,10 @@
 //! Connections of `tidegate serve` to the other services that share its operation log.
 
 use std::fs;
+use std::sync::Arc;
 
-use tidegate_server::{PeerTls, Server};
+use tidegate_oplog::{KeptKind, LogError, PostgresLog};
+use tidegate_server::{PeerTls, Server, SessionStore};
 use tidegate_web::{SystemTrust, TrustedServers};
 
 use crate::args::ServeArgs;
@@ -44,4 +46,38 @@ pub fn advertised_url(args: &ServeArgs, server: Option<&Server>) -> Result<Optio
     let is_reachable = !address.ip().is_unspecified() && !address.ip().to_canonical().is_loopback();
     let scheme = if args.api.tls_cert.is_some() { "https" } else { "http" };
     Ok(is_reachable.then(|| format!("{scheme}://{address}")))
+}
+
+/// Sessions of the web page in a shared log.
+struct SharedSessions(Arc<PostgresLog>);
+
+/// Returns the store for the sessions of the web page.
+pub fn session_store(log: Arc<PostgresLog>) -> Arc<dyn SessionStore> {
+    Arc::new(SharedSessions(log))
+}
+
+impl SessionStore for SharedSessions {
+    fn load(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
+        let names = self.0.list_kept(KeptKind::Session).map_err(describe)?;
+        let mut sessions = Vec::new();
+        for name in names {
+            // The name proves that a service with the key has written the content.
+            let content =
+                name.parse().ok().and_then(|digest| self.0.kept_sealed(KeptKind::Session, digest).ok());
+            sessions.push((name, content.unwrap_or_default()));
+        }
+        Ok(sessions)
+    }
+
+    fn save(&self, content: &[u8]) -> Result<String, String> {
+        self.0.keep_sealed(KeptKind::Session, content).map(|name| name.to_string()).map_err(describe)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), String> {
+        self.0.discard(KeptKind::Session, name).map_err(describe)
+    }
+}
+
+fn describe(error: LogError) -> String {
+    error.to_string()
 }

@@ -101,6 +101,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     if let Some(shared) = &shared_log {
         tokio::spawn(serve_startup::report_outages(shared.outage(), Arc::clone(&state)));
     }
+    let sessions = shared_log.as_ref().map(|shared| peers::session_store(shared.log()));
     let drain_request = shared_log.as_ref().map(SharedLog::drain_request);
     let serving = async {
         let (destination, namespace) = (chosen.destination(), chosen.namespace(None));
@@ -138,6 +139,9 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let (shared_log, keep) = (Arc::clone(&log), Some(args.retention.retention()));
         let session =
             Session::open_long_lived(shared_log, clusters, rules.clone(), keep, &state_dir, printer).await?;
+        if let Some(sessions) = sessions {
+            state.keep_sessions(sessions).await;
+        }
         state.set_handles(Arc::clone(&session.queries), session.engine.clone());
         // Start the notifier even without targets. Targets added later then only receive new events.
         let targets = targets.unwrap_or_default();

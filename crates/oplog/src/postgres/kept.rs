@@ -15,6 +15,8 @@ pub enum KeptKind {
     PlanMetadata = 1,
     /// Sealed content of a stored plan, by the digest of the content.
     PlanContent = 2,
+    /// Sealed session of the web page, by the digest of the content.
+    Session = 3,
 }
 
 impl KeptKind {
@@ -22,6 +24,7 @@ impl KeptKind {
         match self {
             Self::PlanMetadata => 1,
             Self::PlanContent => 2,
+            Self::Session => 3,
         }
     }
 }

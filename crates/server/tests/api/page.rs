@@ -1,11 +1,17 @@
 //! Tests of the page over real connections: its files, its sessions, and requests with a cookie.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-use tidegate_server::{Limits, Rate, Settings};
+use serde_json::{Value, json};
+use tidegate_server::{AppState, Limits, Rate, Server, SessionStore, Settings};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use crate::client::{OPERATOR, READER, TestResponse, TestServer, run_test, serve, serve_with_settings};
+use crate::client::{
+    OPERATOR, READER, TestResponse, TestServer, run_test, serve, serve_with_settings, settings,
+};
 
 const SYNC: &str = "/api/v1/applications/argocd/shop/sync";
 const JSON: &str = "content-type: application/json";
@@ -195,5 +201,73 @@ fn sign_ins_and_page_files_are_rate_limited() {
         // Neither limit affects requests with a token.
         assert_eq!(server.get("/api/v1/session").await.status, 200);
         tokio::time::timeout(Duration::from_secs(60), server.server.close()).await.unwrap();
+    });
+}
+
+/// Sessions in memory, as a shared log would store them.
+#[derive(Default)]
+struct MemorySessions(watch::Sender<BTreeMap<String, Vec<u8>>>);
+
+impl SessionStore for MemorySessions {
+    fn load(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
+        Ok(self.0.borrow().clone().into_iter().collect())
+    }
+
+    fn save(&self, content: &[u8]) -> Result<String, String> {
+        let name = format!("{:?}", Instant::now());
+        self.0.send_modify(|all| drop(all.insert(name.clone(), content.to_vec())));
+        Ok(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), String> {
+        self.0.send_modify(|all| drop(all.remove(name)));
+        Ok(())
+    }
+}
+
+impl MemorySessions {
+    async fn wait_for_count(&self, count: usize) {
+        self.0.subscribe().wait_for(|all| all.len() == count).await.unwrap();
+    }
+}
+
+async fn serve_with_sessions(sessions: &Arc<MemorySessions>) -> TestServer {
+    let (settings, dir) = settings(Limits::default());
+    let state = Arc::new(AppState::default());
+    state.keep_sessions(Arc::clone(sessions) as Arc<dyn SessionStore>).await;
+    TestServer::new(Server::listen(&settings, &state).await.unwrap(), dir)
+}
+
+#[test]
+fn a_session_outlives_the_process_that_opened_it() {
+    run_test(async {
+        let sessions = Arc::new(MemorySessions::default());
+        let first = serve_with_sessions(&sessions).await;
+        let (cookie, csrf) = raw_cookie(&first, OPERATOR).await;
+        let (_, secret) = cookie.split_once('=').unwrap();
+        sessions.wait_for_count(1).await;
+        let stored = sessions.0.borrow().values().next().cloned().unwrap();
+        assert!(!String::from_utf8(stored.clone()).unwrap().contains(secret), "the secret is not stored");
+        // Expired and invalid sessions are removed.
+        let mut expired: Value = serde_json::from_slice(&stored).unwrap();
+        expired["expires_at"] = json!(1);
+        sessions.0.send_modify(|all| {
+            all.insert("expired".to_owned(), expired.to_string().into_bytes());
+            all.insert("invalid".to_owned(), b"{}".to_vec());
+        });
+        let second = serve_with_sessions(&sessions).await;
+        sessions.wait_for_count(1).await;
+        let cookie = format!("cookie: tidegate-session-{}={secret}", second.address.port());
+        let who = second.request("GET", "/api/v1/session", &[&cookie], "").await.json();
+        assert_eq!((&who["name"], &who["csrf"]), (&json!("ann"), &json!(csrf)));
+        assert!(who["expiresInSeconds"].as_u64().unwrap() <= 12 * 60 * 60, "{who}");
+        // Signing out applies to later processes, too.
+        let headers = [cookie.as_str(), JSON, &format!("x-tidegate-csrf: {csrf}"), &second.origin()];
+        assert_eq!(second.request("POST", "/api/v1/session/end", &headers, "{}").await.status, 200);
+        sessions.wait_for_count(0).await;
+        let third = serve_with_sessions(&sessions).await;
+        let cookie = format!("cookie: tidegate-session-{}={secret}", third.address.port());
+        let who = third.request("GET", "/api/v1/session", &[&cookie], "").await.json();
+        assert_eq!(who["role"], json!(null));
     });
 }
