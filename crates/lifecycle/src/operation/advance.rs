@@ -2,20 +2,13 @@
 
 mod deadlines;
 pub(super) mod ending;
-mod transition;
-mod wave;
 
-pub(super) use transition::termination_event;
-pub(super) use wave::end_verified_wave;
-
-use tidegate_model::{OperationPhase, Timestamp};
+use tidegate_model::{Action, OperationPhase, Task, Timestamp};
 
 use super::messages;
 use super::recorded_event::OperationEvent;
-use super::rules::needs_check;
-use super::state::{Operation, Stage, State, WaveStep};
-
-use transition::{move_to, move_to_step};
+use super::rules::{is_clearing, needs_check};
+use super::state::{Operation, Progress, Stage, State, TaskState, WaveStep};
 
 /// Returns the events that follow from the state and the time alone. The driver calls this until it returns
 /// nothing.
@@ -71,7 +64,7 @@ fn advance_stage(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     match &operation.stage {
         Stage::Planned => advance_planned(operation, now),
         Stage::DryRun => advance_dry_run(operation, now),
-        Stage::Wave { index, step } => wave::advance_wave(operation, *index, *step, now),
+        Stage::Wave { index, step } => advance_wave(operation, *index, *step, now),
         Stage::AwaitingRetry { until } if now >= *until => {
             let attempt = operation.attempt.saturating_add(1);
             vec![match operation.needs_new_plan() {
@@ -118,4 +111,230 @@ fn advance_dry_run(operation: &Operation, now: Timestamp) -> Vec<OperationEvent>
         Some(first) if !operation.header.request.options.dry_run => move_to_step(first, WaveStep::Held, now),
         _ => ending::succeed(operation, messages::SUCCEEDED_NO_MORE, now),
     }
+}
+
+/// Returns the transitions within a wave.
+fn advance_wave(operation: &Operation, index: u32, current: WaveStep, now: Timestamp) -> Vec<OperationEvent> {
+    let failed = operation.has_wave_failed(index) && !operation.is_sync_fail_wave(index);
+    if operation.failure.is_some() && !operation.is_sync_fail_wave(index) {
+        return ending::advance_after_failure(operation, now);
+    }
+    if let Some(message) = &operation.wave_expired {
+        return expire_wave(operation, index, current, message, now);
+    }
+    let any = |test: &dyn Fn(&Task, &TaskState) -> bool| {
+        operation.wave_tasks(index).any(|(_, task, state)| test(task, state))
+    };
+    match current {
+        WaveStep::Held if is_held(operation, index, now) && !operation.is_settled_by_overrides(index) => {
+            Vec::new()
+        }
+        WaveStep::Held => next_step(operation, index, current, now),
+        WaveStep::DryRun if any(&|task, state| needs_check(task, state, true)) => Vec::new(),
+        WaveStep::Pruning if any(&|task, state| is_waiting_prune(task, state)) => Vec::new(),
+        WaveStep::AwaitingGone
+            if !failed && any(&|task, state| task.action.is_prune() && is_deleting(state)) =>
+        {
+            Vec::new()
+        }
+        WaveStep::Clearing if any(&|task, state| is_clearing(task, state)) => Vec::new(),
+        WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing if failed => {
+            // Tasks that were adopted, or applied by an earlier attempt, may still be running. Let them
+            // finish before the attempt fails.
+            move_to_step(index, WaveStep::AwaitingHealth, now)
+        }
+        WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing => {
+            next_step(operation, index, current, now)
+        }
+        WaveStep::Applying => advance_applying(operation, index, now),
+        WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
+            advance_health(operation, index, current, failed, now)
+        }
+        // The result of the verification is final unless a user has reversed the cause of the failure.
+        WaveStep::Verifying => match earlier_step(operation, index, failed) {
+            Some(earlier) => move_to_step(index, earlier, now),
+            None if !failed
+                && !operation.overrides.is_empty()
+                && operation.awaited_tasks(index).count() > 0 =>
+            {
+                move_to_step(index, WaveStep::AwaitingHealth, now)
+            }
+            None => Vec::new(),
+        },
+        WaveStep::Passed => ending::advance_after_wave(operation, index, now),
+    }
+}
+
+/// Ends a wave with no work running, after verifying its namespaces if needed.
+fn end_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
+    if operation.needs_verification(index) {
+        return move_to_step(index, WaveStep::Verifying, now);
+    }
+    end_verified_wave(operation, index, now)
+}
+
+/// Ends a wave with no work running and with verified namespaces.
+pub(super) fn end_verified_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
+    if operation.has_wave_failed(index) && !operation.is_sync_fail_wave(index) {
+        return ending::fail_wave(operation, index, now);
+    }
+    move_to_step(index, WaveStep::Passed, now)
+}
+
+fn is_held(operation: &Operation, index: u32, now: Timestamp) -> bool {
+    !operation.has_open_gates(index, now) || operation.unconfirmed_prunes(index).next().is_some()
+}
+
+fn is_waiting_prune(task: &Task, state: &TaskState) -> bool {
+    task.action == Action::Prune && state.progress == Progress::Waiting
+}
+
+fn is_deleting(state: &TaskState) -> bool {
+    matches!(state.progress, Progress::Deleting { .. })
+}
+
+/// Moves to the first step after `current` that has work to do.
+fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestamp) -> Vec<OperationEvent> {
+    let next = needed_steps(operation, index).find(|step| step.rank() > current.rank());
+    move_to_step(index, next.unwrap_or(WaveStep::AwaitingHealth), now)
+}
+
+/// Returns the earliest step with work to do after a user's override: for a retried task, or for one that a
+/// skipped task blocked. `None` if the wave has failed.
+fn earlier_step(operation: &Operation, index: u32, failed: bool) -> Option<WaveStep> {
+    (!failed && !operation.overrides.is_empty()).then(|| needed_steps(operation, index).next())?
+}
+
+/// Returns the steps that have work to do, in order.
+fn needed_steps(operation: &Operation, index: u32) -> impl Iterator<Item = WaveStep> + use<> {
+    let any = |test: &dyn Fn(&Task, &TaskState) -> bool| {
+        operation.wave_tasks(index).any(|(_, task, state)| test(task, state))
+    };
+    let steps = [
+        (
+            WaveStep::DryRun,
+            !operation.header.request.options.skip_dry_run
+                && any(&|task, state| needs_check(task, state, true)),
+        ),
+        (
+            WaveStep::Pruning,
+            any(&|task, state| task.action.is_prune() && state.progress == Progress::Waiting),
+        ),
+        (
+            WaveStep::AwaitingGone,
+            operation.should_await_deletions(index)
+                && any(&|task, state| task.action.is_prune() && is_deleting(state)),
+        ),
+        (WaveStep::Clearing, any(&is_clearing)),
+        (WaveStep::Applying, !operation.is_fully_applied(index)),
+    ];
+    steps.into_iter().filter(|(_, needed)| *needed).map(|(step, _)| step)
+}
+
+fn advance_applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
+    let starts = |task: &Task, state: &TaskState| {
+        task.hook.as_ref().is_some_and(|hook| hook.runner.is_some()) && state.progress == Progress::Waiting
+    };
+    let started: Vec<OperationEvent> = operation
+        .current_apply_group(index)
+        .filter(|(_, task, state)| starts(task, state))
+        .map(|(task, _, _)| OperationEvent::RunnerStarted { task, at: now })
+        .collect();
+    if started.is_empty() && operation.is_fully_applied(index) {
+        return move_to_step(index, WaveStep::AwaitingHealth, now);
+    }
+    started
+}
+
+/// Ends a wave after a missed deadline or the loss of a namespace: waits for its hooks to stop, then fails
+/// the attempt. A SyncFail wave passes instead.
+fn expire_wave(
+    operation: &Operation,
+    index: u32,
+    current: WaveStep,
+    message: &str,
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    let busy = operation.wave_tasks(index).any(|(_, _, state)| state.needs_stop_or_release());
+    match (busy, operation.is_sync_fail_wave(index), current) {
+        (true, _, _) => Vec::new(),
+        (false, true, WaveStep::Passed) => ending::advance_after_wave(operation, index, now),
+        (false, true, _) => move_to_step(index, WaveStep::Passed, now),
+        (false, false, _) => ending::fail_attempt(message.to_owned(), now),
+    }
+}
+
+fn advance_health(
+    operation: &Operation,
+    index: u32,
+    current: WaveStep,
+    failed: bool,
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    if let Some(earlier) = earlier_step(operation, index, failed) {
+        return move_to_step(index, earlier, now);
+    }
+    let awaiting = operation.awaited_tasks(index);
+    if awaiting.count() == 0 {
+        return if failed {
+            end_wave(operation, index, now)
+        } else {
+            delay_or_pass(operation, index, current, now)
+        };
+    }
+    if !awaiting.is_settling() {
+        let is_settling = matches!(current, WaveStep::Settling { .. });
+        return if is_settling { move_to_step(index, WaveStep::AwaitingHealth, now) } else { Vec::new() };
+    }
+    let verdicts = || {
+        operation
+            .awaited_task_states(index)
+            .filter_map(|(id, task, state)| Some((id, state, operation.weak_verdict(task, state)?)))
+    };
+    match verdicts().map(|(_, _, (until, _))| until).max() {
+        Some(until) if now >= until => verdicts()
+            .map(|(task, state, (_, phase))| {
+                let message =
+                    state.health.as_ref().map(|seen| seen.health.message.clone()).unwrap_or_default();
+                OperationEvent::TaskCompleted { task, phase, message, at: now }
+            })
+            .collect(),
+        Some(until) => start_settling(index, current, until, now),
+        None => Vec::new(),
+    }
+}
+
+fn start_settling(index: u32, current: WaveStep, until: Timestamp, now: Timestamp) -> Vec<OperationEvent> {
+    let settling = WaveStep::Settling { until };
+    if current == settling { Vec::new() } else { move_to_step(index, settling, now) }
+}
+
+/// Ends a wave after the fixed delay set by `ARGOCD_SYNC_WAVE_DELAY`, if any.
+fn delay_or_pass(
+    operation: &Operation,
+    index: u32,
+    current: WaveStep,
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    let delay = operation.header.request.wave_delay.unwrap_or_default();
+    let last = operation.is_final_wave(index) || operation.is_sync_fail_wave(index);
+    if let (false, Some(applied_at)) = (last, operation.wave_times(index).applied_at)
+        && now < applied_at + delay
+    {
+        return start_settling(index, current, applied_at + delay, now);
+    }
+    end_wave(operation, index, now)
+}
+
+/// Returns the transition after a termination request.
+pub(super) fn termination_event(now: Timestamp) -> OperationEvent {
+    OperationEvent::StageChanged { to: Stage::Terminating, at: now }
+}
+
+fn move_to(to: Stage, now: Timestamp) -> Vec<OperationEvent> {
+    vec![OperationEvent::StageChanged { to, at: now }]
+}
+
+fn move_to_step(index: u32, step: WaveStep, now: Timestamp) -> Vec<OperationEvent> {
+    move_to(Stage::Wave { index, step }, now)
 }

@@ -2,7 +2,7 @@
 
 use tidegate_model::{OperationPhase, Timestamp};
 
-use super::transition::{move_to, move_to_step};
+use super::{move_to, move_to_step};
 use crate::operation::messages;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Operation, Progress, Stage, WaveStep};
