@@ -3,7 +3,6 @@
 
 mod answers;
 mod call_retry;
-mod claim;
 mod gates;
 mod namespaces;
 mod observation;
@@ -14,13 +13,14 @@ mod user_requests;
 
 use std::sync::Arc;
 
-use tidegate_model::{Digest, OperationPhase, Timestamp};
+use tidegate_model::{ClaimConflictPolicy, Digest, OperationPhase, Timestamp};
 
-use super::advance::ending;
-use super::input::Input;
+use super::advance::{self, ending};
+use super::input::{CallError, Input};
+use super::messages;
 use super::recorded_event::OperationEvent;
 use super::rules::is_consistent;
-use super::state::{Header, Operation, State};
+use super::state::{Claim, ClaimEvent, Header, Operation, State};
 
 use call_retry::{CallRetry, schedule_call_retry};
 use overrides::Attribution;
@@ -53,14 +53,14 @@ fn decide_finished(operation: &Operation, input: &Input) -> Result<Vec<Operation
 
 fn decide_accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<OperationEvent>, Rejection> {
     match input {
-        Input::Claim(Ok(news)) => Ok(claim::handle_claim_before_plan(header, news, now)),
-        Input::Claim(Err(error)) => Ok(claim::handle_claim_failure(header, error, now)),
+        Input::Claim(Ok(news)) => Ok(handle_claim_before_plan(header, news, now)),
+        Input::Claim(Err(error)) => Ok(handle_claim_failure(header, error, now)),
         // The plan is stale: another operation has claimed the application since.
         Input::Planned { .. } | Input::PlanFailed(_) | Input::PlanRejected { .. } if !header.can_begin() => {
             Err(Rejection::Stale { state: "Accepted".to_owned() })
         }
         Input::Planned { plan, .. } if !is_consistent(plan) => {
-            Ok(ending::finish_now(OperationPhase::Error, super::messages::INCONSISTENT_PLAN.to_owned(), now))
+            Ok(ending::finish_now(OperationPhase::Error, messages::INCONSISTENT_PLAN.to_owned(), now))
         }
         Input::Planned { plan, bundle, namespaces } => {
             let planned = OperationEvent::Planned { plan: Arc::clone(plan), bundle: *bundle, at: now };
@@ -82,7 +82,7 @@ fn decide_accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec
         }
         Input::Terminate { by } => {
             let request = OperationEvent::TerminationRequested { by: by.clone(), at: now };
-            let message = super::messages::TERMINATED.to_owned();
+            let message = messages::TERMINATED.to_owned();
             Ok(std::iter::once(request)
                 .chain(ending::finish_now(OperationPhase::Failed, message, now))
                 .collect())
@@ -117,7 +117,7 @@ fn decide_running(
         Input::Observed { task, observation } => {
             observation::decide(operation, *task, observation, now).ok_or_else(stale)
         }
-        Input::Claim(Ok(news)) => Ok(claim::handle_claim_event(operation, news, now)),
+        Input::Claim(Ok(news)) => Ok(handle_claim_event(operation, news, now)),
         // The claim keeper retries the call.
         Input::Claim(Err(_)) => Ok(Vec::new()),
         Input::StopTimeout if operation.should_end_immediately() => Ok(ending::give_up_hooks(operation, now)),
@@ -162,6 +162,74 @@ fn decide_user_request(
             overrides::decide(operation, *what, scope, &Attribution { by, reason }, now)
         }
         _ => Ok(Vec::new()),
+    }
+}
+
+/// Handles a claim event before planning, when nothing has been written to the cluster.
+fn handle_claim_before_plan(header: &Header, news: &ClaimEvent, now: Timestamp) -> Vec<OperationEvent> {
+    let event = OperationEvent::ClaimChanged { news: news.clone(), at: now };
+    if let ClaimEvent::EndWanted { by } = news {
+        let end = ending::finish_now(OperationPhase::Failed, messages::superseded_message(by), now);
+        return std::iter::once(event).chain(end).collect();
+    }
+    let Some(request) = &header.request.claim else { return Vec::new() };
+    match news {
+        ClaimEvent::Held { place, epoch } if header.has_claim(place, *epoch) => Vec::new(),
+        ClaimEvent::Without { reason } if header.is_without_claim_because(reason) => Vec::new(),
+        ClaimEvent::Held { .. } | ClaimEvent::Without { .. } => vec![event],
+        ClaimEvent::Taken { holder, at_work: true } if request.if_taken == ClaimConflictPolicy::Refuse => {
+            let end = ending::finish_now(
+                OperationPhase::Error,
+                messages::claim_refused_message(header, holder),
+                now,
+            );
+            std::iter::once(event).chain(end).collect()
+        }
+        ClaimEvent::Taken { holder, .. } => match header.claim.as_deref() {
+            // A known holder isn't recorded twice, unless calls have failed: the event resets the number of
+            // failures.
+            Some(Claim::Taken { holder: known, .. }) if known == holder && !header.has_failing_call() => {
+                Vec::new()
+            }
+            _ => vec![event],
+        },
+        // Nothing has been written under this claim, so it can simply be acquired again.
+        ClaimEvent::Lost { .. } | ClaimEvent::EndWanted { .. } => vec![event],
+    }
+}
+
+fn handle_claim_failure(header: &Header, error: &CallError, now: Timestamp) -> Vec<OperationEvent> {
+    match schedule_call_retry(header, Some(&header.calls), error, true, now) {
+        Some(CallRetry { retry_at, is_outage: outage }) => {
+            vec![OperationEvent::CallFailed {
+                task: None,
+                message: error.message.clone(),
+                retry_at,
+                at: now,
+                outage,
+            }]
+        }
+        None => {
+            let message = format!("failed to acquire the claim: {}", error.message);
+            ending::finish_now(OperationPhase::Error, message, now)
+        }
+    }
+}
+
+/// Handles a claim event of a planned operation.
+fn handle_claim_event(operation: &Operation, news: &ClaimEvent, now: Timestamp) -> Vec<OperationEvent> {
+    let event = OperationEvent::ClaimChanged { news: news.clone(), at: now };
+    let header = &operation.header;
+    match news {
+        ClaimEvent::EndWanted { .. } if operation.is_ending() => Vec::new(),
+        ClaimEvent::EndWanted { .. } => vec![event, advance::termination_event(now)],
+        _ if header.claim_request().is_none() => Vec::new(),
+        ClaimEvent::Held { place, epoch } if header.has_claim(place, *epoch) => Vec::new(),
+        ClaimEvent::Without { reason } if header.is_without_claim_because(reason) => Vec::new(),
+        ClaimEvent::Held { .. } | ClaimEvent::Without { .. } => vec![event],
+        ClaimEvent::Lost { .. } => vec![event],
+        // A planned operation doesn't wait for the claim.
+        ClaimEvent::Taken { .. } => Vec::new(),
     }
 }
 

@@ -3,8 +3,8 @@
 
 use tidegate_model::{ClaimHolder, SafePoint, Task, Timestamp};
 
-use super::claim;
 use super::rejection::Rejection;
+use super::{handle_claim_before_plan, handle_claim_event};
 use crate::operation::advance;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{ClaimEvent, Header, Operation, Progress, Stage, TaskState, WaveStep};
@@ -20,7 +20,7 @@ pub(super) fn supersede_before_plan(
     match when {
         SafePoint::Failed => not_supersedable("no attempt has failed"),
         SafePoint::Waiting => {
-            Ok(claim::handle_claim_before_plan(header, &ClaimEvent::EndWanted { by: by.clone() }, now))
+            Ok(handle_claim_before_plan(header, &ClaimEvent::EndWanted { by: by.clone() }, now))
         }
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn supersede_planned(
         }
         (SafePoint::Waiting, _) => reject_running_work(operation)?,
     }
-    Ok(claim::handle_claim_event(operation, &ClaimEvent::EndWanted { by: by.clone() }, now))
+    Ok(handle_claim_event(operation, &ClaimEvent::EndWanted { by: by.clone() }, now))
 }
 
 /// Returns an error for operations that only a user may end.
