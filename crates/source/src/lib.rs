@@ -36,7 +36,6 @@ mod manifest_paths;
 mod mask;
 mod observations;
 mod open_cache;
-mod origin;
 mod plain_manifests;
 mod refs;
 mod remote;
@@ -66,7 +65,6 @@ pub use located::LocatedManifests;
 pub use located_chart::LocatedChart;
 pub use located_source::LocatedSource;
 pub use manifest_paths::is_affected;
-pub use origin::Origin;
 pub use refs::Refs;
 pub use remote::RemoteLimits;
 pub use remote_dependencies::{
@@ -74,7 +72,7 @@ pub use remote_dependencies::{
 };
 pub use render_inputs::{ReferencedSource, RenderInputs};
 pub use render_target::{Capabilities, CapabilitiesQuery, ClusterCapabilities, RenderTarget};
-pub use repositories::{OpenSource, RemoteAccess, Repositories};
+pub use repositories::{OpenSource, Origin, RemoteAccess, Repositories};
 pub use repository::{File, Repository};
 pub use request_events::{Listener, RequestEvent, RequestKind};
 pub use signing::{RequiredKeys, SignatureCheck};

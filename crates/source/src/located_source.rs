@@ -6,8 +6,8 @@ use tidegate_model::argo::ApplicationSource;
 use crate::SourceError;
 use crate::located::LocatedManifests;
 use crate::located_chart::LocatedChart;
-use crate::origin::Origin;
 use crate::render_inputs::RenderInputs;
+use crate::repositories::Origin;
 use crate::repository::File;
 
 /// A source's manifests in a revision, located but not yet rendered.
