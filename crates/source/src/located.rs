@@ -1,19 +1,88 @@
-//! Locates, reads and renders a source's manifests in a commit.
+//! Locates, reads and renders a source's manifests: in a commit of a Git repository, or in a chart of a chart
+//! repository. Plain manifests are read here; `helm` and `kustomize` render the others.
 
 use gix::ObjectId;
 use sha2::{Digest as _, Sha256};
-use tidegate_model::Digest;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
+use tidegate_model::{Digest, Glob};
 
-use crate::plain_manifests::{self, FileSelection};
+use crate::located_chart::LocatedChart;
 use crate::render_inputs::RenderInputs;
 use crate::render_target::Variables;
+use crate::repositories::Origin;
 use crate::repository::{File, Repository};
 use crate::source_overrides;
 use crate::source_type::{self, SourceType};
 use crate::tools::WorkingFolder;
 use crate::tree::{CommitReader, join_paths};
 use crate::{SourceError, helm, kustomize};
+
+/// A source's manifests in a revision, located but not yet rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocatedSource {
+    /// A folder in a commit of a Git repository.
+    Git(LocatedManifests),
+    /// A version of a chart.
+    Chart(Box<LocatedChart>),
+}
+
+impl LocatedSource {
+    /// Returns the digest of the content and the parameters. Equal keys mean equal manifests.
+    pub fn key(&self) -> Digest {
+        match self {
+            Self::Git(located) => located.key,
+            Self::Chart(located) => located.key,
+        }
+    }
+
+    /// Returns the type of the source, as shown in an Application's status.
+    pub fn source_type(&self) -> &'static str {
+        match self {
+            Self::Git(located) => located.source_type(),
+            Self::Chart(_) => "Helm",
+        }
+    }
+
+    /// Returns true if Helm or Kustomize must render the manifests.
+    pub fn is_rendered(&self) -> bool {
+        match self {
+            Self::Git(located) => located.is_rendered(),
+            Self::Chart(_) => true,
+        }
+    }
+}
+
+impl Origin {
+    /// Locates a source's manifests in a revision: a commit, or a version of a chart.
+    pub fn locate(
+        &self,
+        source: &ApplicationSource,
+        revision: &str,
+        making: &RenderInputs,
+    ) -> Result<LocatedSource, SourceError> {
+        match self {
+            Self::Git(repository) => {
+                repository.locate_manifests(source, revision, making).map(LocatedSource::Git)
+            }
+            Self::Charts(repository) => repository
+                .locate(source, revision, making)
+                .map(|located| LocatedSource::Chart(Box::new(located))),
+        }
+    }
+
+    /// Reads the manifests, rendering them if necessary.
+    pub fn read_manifests(
+        &self,
+        found: &LocatedSource,
+        making: &RenderInputs,
+    ) -> Result<Vec<File>, SourceError> {
+        match (self, found) {
+            (Self::Git(repository), LocatedSource::Git(located)) => repository.read(located, making),
+            (Self::Charts(repository), LocatedSource::Chart(located)) => repository.render(located, making),
+            _ => Err(SourceError::NotHelm),
+        }
+    }
+}
 
 /// A source's manifests in a commit, located but not yet rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +147,7 @@ impl Repository {
         match how {
             LocatedContent::Directory(wanted) => {
                 self.with_reader_and_lfs(commit, *has_lfs, &making.limits, |reader| {
-                    plain_manifests::read_selected(reader, *folder, path, wanted)
+                    read_selected(reader, *folder, path, wanted)
                 })
             }
             LocatedContent::Helm(plan) => {
@@ -193,4 +262,61 @@ fn digest_directory(directory: &DirectorySource, hasher: &mut Sha256) {
         hasher.update(part.as_bytes());
         hasher.update([0]);
     }
+}
+
+/// Selection of the files to read in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileSelection {
+    recurse: bool,
+    include: Option<Glob>,
+    exclude: Option<Glob>,
+}
+
+impl FileSelection {
+    fn new(directory: &DirectorySource) -> Result<Self, SourceError> {
+        let pattern = |text: &str| (!text.is_empty()).then(|| Glob::parse(text)).transpose();
+        let include = pattern(&directory.include)?;
+        Ok(Self { recurse: directory.recurse, include, exclude: pattern(&directory.exclude)? })
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        !self.exclude.as_ref().is_some_and(|exclude| exclude.matches(path))
+            && self.include.as_ref().is_none_or(|include| include.matches(path))
+    }
+}
+
+/// Reads the selected files of a folder.
+fn read_selected(
+    reader: &CommitReader<'_>,
+    folder: ObjectId,
+    path: &str,
+    wanted: &FileSelection,
+) -> Result<Vec<File>, SourceError> {
+    let mut files = Vec::new();
+    let mut bytes = 0_u64;
+    for entry in reader.list(folder, path, wanted.recurse)? {
+        let is_jsonnet = entry.path.ends_with(".jsonnet");
+        let is_manifest = [".yaml", ".yml", ".json"].iter().any(|ending| entry.path.ends_with(ending));
+        if !(is_jsonnet || is_manifest)
+            || source_overrides::is_overrides_file(&entry.path)
+            || !wanted.matches(&entry.path)
+        {
+            continue;
+        }
+        let place = join_paths(path, &entry.path);
+        if is_jsonnet {
+            return Err(SourceError::Unsupported {
+                what: "Jsonnet".to_owned(),
+                why: format!("; exclude {place} with source.directory.exclude"),
+            });
+        }
+        let Some(content) = reader.content(&place, &entry)? else { continue };
+        bytes = bytes.saturating_add(u64::try_from(content.len()).unwrap_or(u64::MAX));
+        if bytes > reader.limits.bytes {
+            let limit = reader.limits.bytes;
+            return Err(SourceError::Limit { path: path.to_owned(), limit, what: "bytes of manifests" });
+        }
+        files.push(File { path: place, content });
+    }
+    Ok(files)
 }
