@@ -7,14 +7,13 @@
 //!
 //! - `location` determines the Lease's name and namespace, and `record` defines the Lease's content.
 //! - `lease_expiry` decides when the claim expires.
-//! - `keeper` acquires and renews the claim, and `claim_task` runs the keeper in the engine.
+//! - `keeper` acquires and renews the claim. Each operation's actor runs one (`actors/operation/claim.rs`).
 //! - `lease_coverage` blocks writes outside the claim's coverage.
 //!
 //! A service's Lease uses the same record format. `leadership` decides which service is in charge of a
 //! control plane. `service_lease` acquires and renews the Lease, and blocks the writes of a service that has
 //! lost it.
 
-mod claim_task;
 mod keeper;
 mod leadership;
 mod lease_coverage;
@@ -28,15 +27,15 @@ mod service_lease;
 mod simulation;
 mod times;
 
-pub(crate) use self::claim_task::{ClaimRelease, ClaimTask, EngineEnvironment};
-pub(crate) use self::keeper::ObservationStore;
+pub(crate) use self::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore, release_claim};
 pub use self::leadership::{LeaseHolder, ServiceIdentity};
-pub(crate) use self::lease_coverage::{CoveredCluster, LeaseCoverage};
+pub(crate) use self::lease_coverage::{CoveredCluster, LeaseCoverage, Moment};
 pub(crate) use self::location::ClaimLocations;
-pub(crate) use self::record::Claimant;
+pub(crate) use self::record::{Claimant, Lease, lease_kind, required_rights};
 pub use self::service_lease::{
     Fence, HeartbeatCoverage, HeldLease, LeaseError, LeaseLoss, LeaseWait, ServiceLease,
 };
+pub(crate) use self::times::RELEASE_TIMEOUT;
 pub use self::times::{
     CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL,
 };

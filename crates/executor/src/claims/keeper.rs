@@ -15,7 +15,7 @@ use super::times::{CLAIM_RENEWAL_INTERVAL, CONFLICT_RETRY_DELAY, OBSERVATION_INT
 use crate::effects::call_error;
 
 /// Environment of a claim keeper: a cluster, time, and the operation.
-pub(super) trait KeeperEnvironment: Send + Sync {
+pub(crate) trait KeeperEnvironment: Send + Sync {
     /// A point in time.
     type Moment: Copy + Send;
 
@@ -47,7 +47,7 @@ pub(super) trait KeeperEnvironment: Send + Sync {
 }
 
 /// Acquires and keeps the claim of one operation.
-pub(super) struct ClaimKeeper<A> {
+pub(crate) struct ClaimKeeper<A> {
     pub environment: A,
     pub claimant: Claimant,
     pub locations: ClaimLocations,
@@ -467,7 +467,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
 /// Releases the claim of a finished operation if it holds the claim. If that fails, the claim expires. Also
 /// withdraws any request for another holder to end, because the operation isn't waiting for the claim
 /// anymore.
-pub(super) async fn release_claim(
+pub(crate) async fn release_claim(
     environment: &impl KeeperEnvironment,
     us: &Claimant,
     places: &[ClaimLocation],

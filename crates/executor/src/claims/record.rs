@@ -1,8 +1,10 @@
 //! Contents of a claim's Lease. Any program may have written it, so every field can be missing.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_cluster::Right;
 use tidegate_model::annotations::{
     CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
     CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, OPERATION_ID,
@@ -15,8 +17,21 @@ use super::times::CLAIM_DURATION;
 const LEASE_DURATION_MAX: Duration = Duration::from_secs(600);
 
 /// Returns the kind of object that represents a claim.
-pub(super) fn lease_kind() -> Gvk {
+pub(crate) fn lease_kind() -> Gvk {
     Gvk::new("coordination.k8s.io", "v1", "Lease")
+}
+
+/// Returns the rights required to create, renew and release a Lease.
+pub(crate) fn required_rights(place: &ClaimLocation) -> BTreeSet<Right> {
+    // A permission check for `create` doesn't include the object name.
+    let rights = [("create", ""), ("get", place.name.as_str()), ("update", place.name.as_str())];
+    let right = |(verb, name): (_, &str)| Right {
+        verb,
+        gvk: lease_kind(),
+        namespace: place.namespace.clone(),
+        name: name.to_owned(),
+    };
+    rights.into_iter().map(right).collect()
 }
 
 /// An operation that wants a claim.
@@ -31,7 +46,7 @@ pub(crate) struct Claimant {
 
 /// A Lease, as last read or written.
 #[derive(Clone, Debug)]
-pub(super) struct Lease(pub Object);
+pub(crate) struct Lease(pub Object);
 
 /// Fields of a Lease that change with each renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +94,7 @@ impl Lease {
     }
 
     /// Returns the fields that change with each renewal.
-    pub fn renewal(&self) -> Renewal {
+    pub(super) fn renewal(&self) -> Renewal {
         Renewal {
             holder: self.holder_id().to_owned(),
             time: self.0.text("/spec/renewTime").to_owned(),
@@ -110,7 +125,7 @@ impl Lease {
     /// Returns the owner of the Lease as seen by `us`. `had` is true if `us` held the Lease before. A
     /// released Lease still records its last holder, which shows whether another operation was active in the
     /// meantime.
-    pub fn owner(&self, us: &Claimant, had: bool) -> Owner {
+    pub(super) fn owner(&self, us: &Claimant, had: bool) -> Owner {
         let is_free = self.holder_id().is_empty();
         let was_ours = self.0.annotation(OPERATION_ID) == Some(us.operation.as_str());
         match (self.holder_id() == us.operation, is_free, had) {

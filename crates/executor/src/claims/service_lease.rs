@@ -10,11 +10,10 @@ use tidegate_model::{ClaimLocation, Object};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::claim_task::required_rights;
 use super::keeper::{is_race, retry_delay};
 use super::leadership::{Leadership, LeaseHolder, ServiceIdentity, Step};
 use super::lease_coverage::{LeaseCoverage, Moment};
-use super::record::{Lease, lease_kind};
+use super::record::{Lease, lease_kind, required_rights};
 use super::times::{
     CONFLICT_RETRY_DELAY, OBSERVATION_INTERVAL, RELEASE_TIMEOUT, RENEWAL_RETRY_DELAY, SERVICE_LEASE_COVERAGE,
     SERVICE_LEASE_RENEWAL_INTERVAL,

@@ -20,7 +20,7 @@ pub(super) const OBSERVATION_GAP_MAX: Duration = Duration::from_secs(10);
 pub(super) const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum time that a finishing operation waits for the release of its claim. After that, the claim expires
 /// on its own.
-pub(super) const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Duration of a service's Lease.
 pub const SERVICE_LEASE_DURATION: Duration = Duration::from_secs(15);
 /// Time without a renewal after which the Lease of a service that was replaced in a shared log can be taken. Longer

@@ -1,14 +1,23 @@
-//! The operation's claim, held while it is running and released once it has finished.
+//! The operation's claim, held while it is running and released once it has finished. The claim keeper calls
+//! the operation's cluster, uses real time and notifies the operation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_model::{ClaimLocation, Requester};
-
-use tidegate_lifecycle::operation::State;
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
+use tidegate_lifecycle::operation::{CallError, ClaimEvent, Input, State, Subject};
+use tidegate_model::{ClaimLocation, Object, OperationId, Requester, Timestamp};
+use tokio::time::Instant;
 
 use super::sync_effects::{ReleaseProgress, SyncEffects};
-use crate::claims::{self, ClaimLocations, ClaimTask, Claimant, EngineEnvironment, LeaseCoverage};
-use crate::inbox::EffectMessage;
+use crate::claims::{
+    ClaimKeeper, ClaimLocations, Claimant, KeeperEnvironment, Lease, LeaseCoverage, Moment, RELEASE_TIMEOUT,
+    lease_kind, release_claim, required_rights,
+};
+use crate::clock::Clock;
+use crate::effects;
+use crate::inbox::{Arrival, EffectMessage, Inbox};
+use crate::log::{Log, LogFailure, run_blocking};
 
 impl SyncEffects {
     /// Returns the claim that covers this operation's writes, or `None` if it needs none.
@@ -39,7 +48,7 @@ impl SyncEffects {
         let Some((claimant, locations)) = self.claimant(state) else { return };
         let Some(header) = state.header() else { return };
         let Some(environment) = self.claim_environment(state) else { return };
-        let keeper = ClaimTask {
+        let keeper = ClaimKeeper {
             environment,
             claimant,
             locations,
@@ -47,7 +56,7 @@ impl SyncEffects {
             previous_location: header.last_claim(),
             observations: self.holder_observations.clone(),
         };
-        self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
+        self.keeper = Some(tokio::spawn(keep_claim(keeper)).abort_handle());
     }
 
     /// Creates the environment for a claim keeper, or returns `None` if the cluster is unknown.
@@ -87,11 +96,118 @@ impl SyncEffects {
         };
         self.release_progress = ReleaseProgress::InFlight;
         let inbox = self.inbox.clone();
-        let giving_back = claims::ClaimRelease { environment, claimant, locations };
         self.spawn(async move {
-            giving_back.run().await;
+            let releasing = release_claim(&environment, &claimant, &locations);
+            if tokio::time::timeout(RELEASE_TIMEOUT, releasing).await.is_err() {
+                tracing::warn!("failed to release a claim in time; it will expire");
+            }
             inbox.push_message(EffectMessage::ClaimReleased);
         });
         false
+    }
+}
+
+/// Acquires and renews the claim until it is lost or can't be held, and then notifies the operation.
+async fn keep_claim(keeper: ClaimKeeper<EngineEnvironment>) {
+    let mut last = EndNotifier { inbox: keeper.environment.inbox.clone(), news: None };
+    let news = keeper.run().await;
+    let coverage = &keeper.environment.coverage;
+    match &news {
+        Ok(ClaimEvent::Without { .. }) => coverage.allow_without_claim(),
+        _ => coverage.revoke(),
+    }
+    last.news = Some(news);
+}
+
+/// Notifies the operation when its keeper stops, for whatever reason.
+struct EndNotifier {
+    inbox: Inbox,
+    news: Option<Result<ClaimEvent, CallError>>,
+}
+
+impl Drop for EndNotifier {
+    fn drop(&mut self) {
+        let lost = || Err(CallError::transient("claim renewal stopped because of an internal error"));
+        let input = Input::Claim(self.news.take().unwrap_or_else(lost));
+        self.inbox.push_all([
+            Arrival::Input(input),
+            Arrival::Message(EffectMessage::KeeperEnded),
+            Arrival::SubscriptionEnded(Subject::Claim),
+        ]);
+    }
+}
+
+/// Environment of a claim keeper in a running engine.
+struct EngineEnvironment {
+    cluster: Arc<dyn Cluster>,
+    clock: Arc<dyn Clock>,
+    log: Log,
+    log_failure: LogFailure,
+    inbox: Inbox,
+    coverage: Arc<LeaseCoverage>,
+    operation: OperationId,
+    /// Reference point of monotonic time, shared by all keepers of one operation actor.
+    started_at: Instant,
+}
+
+impl EngineEnvironment {
+    fn check_can_call(&self) -> Result<(), ClusterError> {
+        match self.log_failure.get() {
+            Some(reason) => Err(ClusterError::new(ErrorKind::Unavailable, reason.as_str())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl KeeperEnvironment for EngineEnvironment {
+    type Moment = Moment;
+
+    async fn read(&self, place: &ClaimLocation) -> Result<Option<Lease>, ClusterError> {
+        self.check_can_call()?;
+        Ok(self.cluster.get(&lease_kind(), &place.namespace, &place.name).await?.map(Lease))
+    }
+
+    async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
+        self.check_can_call()?;
+        self.cluster.put(lease, Some(self.operation)).await.map(Lease)
+    }
+
+    async fn missing_rights(&self, place: &ClaimLocation) -> Result<Option<String>, ClusterError> {
+        self.check_can_call()?;
+        let missing = self.cluster.missing_rights(&required_rights(place)).await?;
+        Ok((!missing.is_empty()).then(|| effects::missing_rights_words(&missing)))
+    }
+
+    async fn is_over(&self, operation: &str) -> bool {
+        let Ok(operation) = operation.parse::<OperationId>() else { return false };
+        let entry = run_blocking(&self.log, move |log| log.entry(operation.into())).await;
+        matches!(entry, Ok(Some(entry)) if !entry.summary.is_open())
+    }
+
+    async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started_at.elapsed()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment::now()
+    }
+
+    fn record_renewal(&self, began: Moment) {
+        self.coverage.record_renewal(began);
+    }
+
+    fn report(&self, news: ClaimEvent) {
+        if matches!(news, ClaimEvent::Without { .. }) {
+            self.coverage.allow_without_claim();
+        }
+        self.inbox.push_input(Input::Claim(Ok(news)));
     }
 }
