@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures_util::future::BoxFuture;
 use ractor::ActorRef;
 use tidegate_cluster::Cluster;
 use tidegate_model::Destination;
@@ -12,11 +11,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::actors::cluster::ClusterMessage;
 use crate::call_timeouts::ClusterWithTimeouts;
-use crate::log::LogFailure;
 use crate::policy_check::ScopeCache;
-
-/// A job to run against a cluster. Jobs report their own completion.
-pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
 
 /// Handle to a cluster. Lives as long as the engine, even if the cluster's actor is replaced.
 pub(crate) struct ClusterHandle {
@@ -26,19 +21,17 @@ pub(crate) struct ClusterHandle {
     connection_with_timeouts: Arc<dyn Cluster>,
     /// Limit on the concurrent work of all operations.
     permits: Arc<Semaphore>,
-    log_failure: LogFailure,
     scopes: Arc<ScopeCache>,
     /// `None` while the actor is restarting.
     actor: watch::Sender<Option<ActorRef<ClusterMessage>>>,
 }
 
 impl ClusterHandle {
-    pub fn new(cluster: Arc<dyn Cluster>, in_flight: usize, log_failure: LogFailure) -> Arc<Self> {
+    pub fn new(cluster: Arc<dyn Cluster>, in_flight: usize) -> Arc<Self> {
         Arc::new(Self {
             connection_with_timeouts: Arc::new(ClusterWithTimeouts(Arc::clone(&cluster))),
             connection: cluster,
             permits: Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS))),
-            log_failure,
             scopes: Arc::default(),
             actor: watch::Sender::new(None),
         })
@@ -49,9 +42,9 @@ impl ClusterHandle {
         self.connection.as_ref()
     }
 
-    /// Returns the cluster for calls that skip the queue, such as claim renewals, which must succeed under
-    /// any load.
-    pub fn priority_connection(&self) -> Arc<dyn Cluster> {
+    /// Returns the connection for calls. Most calls first acquire a permit. Claim renewals skip the queue,
+    /// because they must succeed under any load.
+    pub fn connection_with_timeouts(&self) -> Arc<dyn Cluster> {
         Arc::clone(&self.connection_with_timeouts)
     }
 
@@ -63,30 +56,6 @@ impl ClusterHandle {
     /// Returns the semaphore that limits concurrent work.
     pub fn permits(&self) -> Arc<Semaphore> {
         Arc::clone(&self.permits)
-    }
-
-    /// Runs a job once the limit allows, if the requesting actor is still alive by then.
-    pub fn run(&self, job: Job, mut alive: watch::Receiver<()>) {
-        let (permits, cluster) = (Arc::clone(&self.permits), Arc::clone(&self.connection_with_timeouts));
-        let log_failure = Arc::clone(&self.log_failure);
-        tokio::spawn(async move {
-            let work = async {
-                // The semaphore is never closed. If it were, the job would be dropped, and its drop guard
-                // would report the failure.
-                if let Ok(_permit) = permits.acquire_owned().await
-                    && log_failure.get().is_none()
-                {
-                    job(cluster).await;
-                }
-            };
-            // A call by a failed actor must not reach the cluster after the next actor has repeated it.
-            // Otherwise, a hook that has finished and been deleted would be created a second time.
-            tokio::select! {
-                biased;
-                _ = alive.changed() => {}
-                () = work => {}
-            }
-        });
     }
 
     /// Sends a message to the actor. If the actor is restarting, the message is lost; subscribers are

@@ -204,13 +204,14 @@ impl EngineBuilder {
         if let Some(error) = self.name_error {
             return Err(error);
         }
-        let log_failure = LogFailure::default();
-        let clusters = Clusters::new(self.clusters.into_iter().map(|(destination, cluster)| {
-            (destination, ClusterHandle::new(cluster, self.in_flight, Arc::clone(&log_failure)))
-        }));
+        let clusters = Clusters::new(
+            self.clusters
+                .into_iter()
+                .map(|(destination, cluster)| (destination, ClusterHandle::new(cluster, self.in_flight))),
+        );
         let shared = Arc::new(EngineContext {
             log: self.log,
-            log_failure,
+            log_failure: LogFailure::default(),
             log_actor: LogHandle::new(),
             machines: Arc::default(),
             clusters,

@@ -59,7 +59,7 @@ pub(crate) async fn evaluate_step_gate(
     }
     let connection = shared.clusters.get(&destination).map(|cluster| ClusterConnection {
         destination: destination.clone(),
-        cluster: cluster.priority_connection(),
+        cluster: cluster.connection_with_timeouts(),
         permits: cluster.permits(),
     });
     let environment = GateEnvironment {

@@ -82,7 +82,7 @@ async fn follow_hooks(
                     followed.insert(one.uid.clone(), ended);
                     hooks.spawn(follow_hook(
                         Arc::clone(reader),
-                        cluster.priority_connection(),
+                        cluster.connection_with_timeouts(),
                         one,
                         has_ended,
                     ));

@@ -12,13 +12,13 @@ use tidegate_planner::{LastRun, runs_when_inputs_change};
 
 use crate::claims::{CoveredCluster, LeaseCoverage};
 use crate::clock::Clock;
-use crate::clusters::Job;
+use crate::clusters::ClusterHandle;
 use crate::effects::{self, HookDiagnostics, PlanError, Targets};
 use crate::engine_context::EngineContext;
 use crate::extensions::HookResult;
 use crate::inbox::{Arrival, EffectMessage, Inbox};
 use crate::last_runs::last_runs;
-use crate::log::{read_error, read_json, run_blocking, store_json};
+use crate::log::{LogFailure, read_error, read_json, run_blocking, store_json};
 use crate::manifests::{Bundle, SubmittedManifests};
 use crate::policy_check::PolicyGuard;
 
@@ -100,26 +100,34 @@ fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> 
 }
 
 impl Call {
-    /// Creates a cluster job, restricted by the operation's claim and its project policy.
-    pub fn into_job(self, hold: Option<Arc<LeaseCoverage>>, guard: PolicyGuard) -> Job {
-        Box::new(move |cluster| {
-            Box::pin(async move {
-                // Check the policy only after waiting for the claim: it may have changed in the meantime.
-                let cluster = match guard.restrict(cluster).await {
-                    Ok(cluster) => cover_writes(cluster, hold),
-                    Err(error) => return self.command.fail(error),
-                };
-                match self.kind {
-                    CallKind::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
-                    CallKind::Task(work) => work.run(cluster.as_ref(), self.command).await,
-                    CallKind::Namespaces(names) => {
-                        let names = names.iter().map(String::as_str);
-                        let namespaces = effects::look_at_namespaces(cluster.as_ref(), names).await;
-                        self.command.answer(Input::NamespacesRead { namespaces });
-                    }
-                }
-            })
-        })
+    /// Makes the call once the cluster's limit allows, restricted by the operation's claim and its project
+    /// policy.
+    pub async fn run(
+        self,
+        cluster: Arc<ClusterHandle>,
+        coverage: Option<Arc<LeaseCoverage>>,
+        guard: PolicyGuard,
+        log_failure: LogFailure,
+    ) {
+        // The semaphore is never closed. If it were, the call would be dropped and report its failure.
+        let Ok(_permit) = cluster.permits().acquire_owned().await else { return };
+        if log_failure.get().is_some() {
+            return;
+        }
+        // Check the policy only after waiting for the claim: it may have changed in the meantime.
+        let cluster = match guard.restrict(cluster.connection_with_timeouts()).await {
+            Ok(cluster) => cover_writes(cluster, coverage),
+            Err(error) => return self.command.fail(error),
+        };
+        match self.kind {
+            CallKind::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
+            CallKind::Task(work) => work.run(cluster.as_ref(), self.command).await,
+            CallKind::Namespaces(names) => {
+                let names = names.iter().map(String::as_str);
+                let namespaces = effects::look_at_namespaces(cluster.as_ref(), names).await;
+                self.command.answer(Input::NamespacesRead { namespaces });
+            }
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl SyncEffects {
     fn claim_environment(&self, state: &State) -> Option<EngineEnvironment> {
         let cluster = self.shared.clusters.get(&state.header()?.request.destination)?;
         Some(EngineEnvironment {
-            cluster: cluster.priority_connection(),
+            cluster: cluster.connection_with_timeouts(),
             clock: Arc::clone(&self.shared.clock),
             log: Arc::clone(&self.shared.log),
             log_failure: Arc::clone(&self.shared.log_failure),

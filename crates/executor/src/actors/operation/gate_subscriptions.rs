@@ -77,7 +77,7 @@ impl SyncEffects {
         let destination = &request.destination;
         let connection = shared.clusters.get(destination).map(|cluster| ClusterConnection {
             destination: destination.clone(),
-            cluster: cluster.priority_connection(),
+            cluster: cluster.connection_with_timeouts(),
             permits: cluster.permits(),
         });
         let subject = GateSubject {

@@ -189,7 +189,6 @@ impl SyncEffects {
     fn send_call(&self, state: &State, call: Call) {
         match (self.cluster(state), state.header()) {
             (Some(cluster), Some(header)) => {
-                let alive = self.alive.subscribe();
                 let guard = PolicyGuard {
                     log: Arc::clone(&self.shared.log),
                     targets: header.targets,
@@ -197,7 +196,8 @@ impl SyncEffects {
                     policy_check: self.shared.policy_check.get().map(Arc::clone),
                     scopes: cluster.scopes(),
                 };
-                cluster.run(call.into_job(self.coverage(state), guard), alive);
+                let log_failure = Arc::clone(&self.shared.log_failure);
+                self.spawn(call.run(cluster, self.coverage(state), guard, log_failure));
             }
             _ => call.command.fail(tidegate_lifecycle::operation::CallError::permanent(
                 "this engine has no connection to the operation's cluster; start the engine with a \
@@ -328,7 +328,9 @@ impl SyncEffects {
         }
     }
 
-    /// Spawns work that doesn't use the cluster. Like a cluster call, it is abandoned when this actor stops.
+    /// Spawns work that is abandoned when this actor stops. A call by a failed actor must not reach the
+    /// cluster after the next actor has repeated it: otherwise, a hook that has finished and been deleted
+    /// would be created a second time.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut alive = self.alive.subscribe();
         tokio::spawn(async move {

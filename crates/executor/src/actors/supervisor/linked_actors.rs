@@ -60,7 +60,7 @@ impl SupervisorState {
     ) -> Result<(), ractor::SpawnErr> {
         let Some(cluster) = self.shared.clusters.get(destination) else { return Ok(()) };
         let arguments = ClusterArguments {
-            cluster: cluster.priority_connection(),
+            cluster: cluster.connection_with_timeouts(),
             permits: cluster.permits(),
             clock: Arc::clone(&self.shared.clock),
             extensions: Arc::clone(&self.shared.extensions),
@@ -86,8 +86,7 @@ impl SupervisorState {
         if self.shared.clusters.get(&destination).is_some() {
             return Err(EngineError::DuplicateCluster { destination: Box::new(destination) });
         }
-        let failure = Arc::clone(&self.shared.log_failure);
-        let cluster = ClusterHandle::new(cluster, self.shared.in_flight, failure);
+        let cluster = ClusterHandle::new(cluster, self.shared.in_flight);
         self.shared.clusters.add(destination.clone(), cluster);
         self.start_linked_actor(myself, ActorRole::Cluster(destination)).await;
         Ok(())
