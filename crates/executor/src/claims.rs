@@ -8,7 +8,7 @@
 //! - `location` determines the Lease's name and namespace, and `record` defines the Lease's content.
 //! - `lease_expiry` decides when the claim expires.
 //! - `keeper` acquires and renews the claim. Each operation's actor runs one (`actors/operation/claim.rs`).
-//! - `lease_coverage` blocks writes outside the claim's coverage.
+//! - `lease_coverage` lets writes wait until the claim covers them.
 //!
 //! A service's Lease uses the same record format. `leadership` decides which service is in charge of a
 //! control plane. `service_lease` acquires and renews the Lease, and blocks the writes of a service that has
@@ -29,7 +29,7 @@ mod times;
 
 pub(crate) use self::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore, release_claim};
 pub use self::leadership::{LeaseHolder, ServiceIdentity};
-pub(crate) use self::lease_coverage::{CoveredCluster, LeaseCoverage, Moment};
+pub(crate) use self::lease_coverage::{LeaseCoverage, Moment};
 pub(crate) use self::location::ClaimLocations;
 pub(crate) use self::record::{Claimant, Lease, lease_kind, required_rights};
 pub use self::service_lease::{

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{
-    Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall, with_write_check,
-};
+use tidegate_cluster::{ClusterError, ErrorKind};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -104,30 +102,5 @@ impl LeaseCoverage {
                 return;
             }
         }
-    }
-}
-
-/// Reason for a write that fails because the claim isn't certain.
-const NOT_RENEWED: &str =
-    "cannot write because the operation's claim on its application could not be renewed";
-
-/// A cluster with writes that wait for the claim.
-pub(crate) struct CoveredCluster {
-    pub cluster: Arc<dyn Cluster>,
-    pub coverage: Arc<LeaseCoverage>,
-}
-
-impl Layer for CoveredCluster {
-    fn inner(&self) -> &dyn Cluster {
-        self.cluster.as_ref()
-    }
-
-    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
-        if call.effect != Effect::Write {
-            return answer.await;
-        }
-        self.coverage.ensure_covered(NOT_RENEWED).await?;
-        let coverage = Arc::clone(&self.coverage);
-        with_write_check(move || coverage.check_now(NOT_RENEWED), answer).await
     }
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use tidegate_cluster::Cluster;
+use tidegate_cluster::{Cluster, ClusterError, Effect, Layer, PendingCall, with_write_check};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, NamespaceObservation, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, PackedObject, Plan, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{ApplicationInventory, InventoryChange};
 use tidegate_planner::{LastRun, runs_when_inputs_change};
 
-use crate::claims::{CoveredCluster, LeaseCoverage};
+use crate::claims::LeaseCoverage;
 use crate::clock::Clock;
 use crate::clusters::ClusterHandle;
 use crate::effects::{self, HookDiagnostics, PlanError, Targets};
@@ -96,6 +96,35 @@ fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> 
     match hold {
         Some(coverage) => Arc::new(CoveredCluster { cluster, coverage }),
         None => cluster,
+    }
+}
+
+/// Reason for a write that fails because the claim isn't certain.
+const NOT_RENEWED: &str =
+    "cannot write because the operation's claim on its application could not be renewed";
+
+/// A cluster with writes that wait for the claim.
+struct CoveredCluster {
+    cluster: Arc<dyn Cluster>,
+    coverage: Arc<LeaseCoverage>,
+}
+
+impl Layer for CoveredCluster {
+    fn inner(&self) -> &dyn Cluster {
+        self.cluster.as_ref()
+    }
+
+    async fn intercept<T: Send>(
+        &self,
+        call: tidegate_cluster::Call,
+        answer: impl PendingCall<T>,
+    ) -> Result<T, ClusterError> {
+        if call.effect != Effect::Write {
+            return answer.await;
+        }
+        self.coverage.ensure_covered(NOT_RENEWED).await?;
+        let coverage = Arc::clone(&self.coverage);
+        with_write_check(move || coverage.check_now(NOT_RENEWED), answer).await
     }
 }
 
