@@ -99,6 +99,19 @@ pub fn has_failed_deletion(application: &Application) -> bool {
     application.is_deleting() && conditions.iter().any(|one| one.kind == ConditionType::DeletionError)
 }
 
+/// Returns true if an Application is being deleted, its operation deletes it, or a deletion has left a
+/// condition.
+pub fn has_deletion(application: &Application) -> bool {
+    let deletes = |asked: &OperationRequest| operation::deletion_cascade(asked).is_some();
+    let mut kinds = application.status.conditions.iter().map(|one| &one.kind);
+    let is_left = |kind: &ConditionType| match kind {
+        ConditionType::DeletionError => true,
+        ConditionType::Other(kind) => kind == DELETION_CONDITION,
+        _ => false,
+    };
+    application.is_deleting() || application.operation.as_ref().is_some_and(deletes) || kinds.any(is_left)
+}
+
 /// Returns the reason an application can't be deleted with this cascade right now, or `None` if it can.
 /// `name` is the display name.
 pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) -> Option<String> {

@@ -343,7 +343,10 @@ impl ApplicationMachine {
         }
         self.update_conditions(world, now);
         self.update_overwrite_condition(now);
-        self.progress_deletion(world, now);
+        match crate::deletion::has_deletion(&self.application) {
+            true => self.progress_deletion(world, now),
+            false => self.confirm(world, now),
+        }
     }
 
     /// Decides on comparisons and operations, and stores the result.
@@ -365,7 +368,10 @@ impl ApplicationMachine {
         if !is_held {
             self.reset_operation_status(now);
         }
-        self.check_plan(now);
+        match self.approval.is_needed {
+            true => self.check_plan(now),
+            false => self.drop_plan(now),
+        }
         self.call(Call::Store, Pending::Store { is_held, superseding });
     }
 

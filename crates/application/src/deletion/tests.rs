@@ -127,6 +127,27 @@ fn condition_message(application: &mut Application) -> String {
 }
 
 #[test]
+fn only_a_deletion_or_its_condition_changes_an_application() {
+    let idle = application(&[RESOURCES_FINALIZER], false);
+    let mut busy = idle.clone();
+    busy.operation = Some(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
+    for unaffected in [idle.clone(), busy] {
+        assert!(!has_deletion(&unaffected));
+        let mut decided = unaffected.clone();
+        assert_eq!(decide_deletion(&mut decided, true, NOW), NextDeletionStep::Nothing);
+        assert_eq!(decided, unaffected);
+    }
+    let mut recreated = idle.clone();
+    recreated.operation = Some(deletion_operation(&recreated, Cascade::Foreground));
+    assert!(has_deletion(&recreated));
+    assert!(!condition_message(&mut recreated).is_empty());
+    recreated.operation = None;
+    assert!(has_deletion(&recreated), "the condition remains");
+    decide_deletion(&mut recreated, false, NOW);
+    assert_eq!(recreated, idle);
+}
+
+#[test]
 fn the_delay_of_a_deletion_is_reported() {
     let mut busy = application(&[RESOURCES_FINALIZER], true);
     let mut asked = OperationRequest::default();

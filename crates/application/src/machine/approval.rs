@@ -35,7 +35,7 @@ impl PlanReference {
 #[derive(Default)]
 pub(super) struct ApprovalState {
     /// True if the operation is currently waiting for approval.
-    is_needed: bool,
+    pub(super) is_needed: bool,
     /// True if something has changed since the plan was last checked.
     is_plan_stale: bool,
     is_checking: bool,
@@ -112,20 +112,11 @@ impl ApplicationMachine {
         Ok(is_waiting)
     }
 
-    /// Records that no operation is waiting for approval.
-    pub(super) fn clear_approval(&mut self) {
-        self.approval.is_needed = false;
-    }
-
-    /// Returns the approval that the operation still needs, and sets the corresponding condition.
-    pub(super) fn missing_approval(&mut self, world: &dyn World, now: Timestamp) -> Option<String> {
-        let policy = world.approval_policy(&self.application).ok()?;
-        let is_about =
-            |request: &&OperationRequest| self.can_be_withheld(request) && approval::requires_plan(request);
-        if !policy.is_required() || self.application.operation.as_ref().filter(is_about).is_none() {
-            return None;
-        }
-        if self.is_approved(world) {
+    /// Returns the approval that the waiting operation still needs under this policy, and sets the
+    /// corresponding condition.
+    pub(super) fn missing_approval(&mut self, policy: &ApprovalPolicy, now: Timestamp) -> Option<String> {
+        let request = self.application.operation.as_ref()?;
+        if !approval::requires_plan(request) || self.is_approved_under(policy) {
             return None;
         }
         approval::update_waiting_operation(&mut self.application, now);
@@ -163,12 +154,16 @@ impl ApplicationMachine {
 
     /// Returns true if the operation's plan has all required approvals and will be executed as it is.
     pub(super) fn is_approved(&self, world: &dyn World) -> bool {
+        self.application.operation.is_some()
+            && world
+                .approval_policy(&self.application)
+                .is_ok_and(|policy| policy.is_required() && self.is_approved_under(&policy))
+    }
+
+    fn is_approved_under(&self, policy: &ApprovalPolicy) -> bool {
         let Some(request) = self.application.operation.as_ref() else { return false };
-        let Some(plan) = self.pending_plan_of(request) else { return false };
-        let policy = world.approval_policy(&self.application).ok().filter(ApprovalPolicy::is_required);
-        policy.is_some_and(|policy| {
-            policy.describe_missing(plan.requesters(request), &plan.approvals).is_none()
-        })
+        let plan = self.pending_plan_of(request);
+        plan.is_some_and(|plan| policy.describe_missing(plan.requesters(request), &plan.approvals).is_none())
     }
 
     /// Returns the revisions of the plan that is awaiting approval. Terminating the operation rejects them,
@@ -178,18 +173,19 @@ impl ApplicationMachine {
         Some(plan.revisions.clone())
     }
 
-    /// Plans the operation or checks its plan. Without an operation, withdraws the plan so that a later request
-    /// for the same operation doesn't reuse it.
-    pub(super) fn check_plan(&mut self, now: Timestamp) {
-        if !self.approval.is_needed {
-            self.set_condition(approval::APPROVAL_CONDITION, &[], now);
-            if self.application.operation.is_none()
-                && let Some(plan) = self.take_pending_plan()
-            {
-                self.effects.push(Effect::WithdrawPlan { plan: plan.hash });
-            }
-            return;
+    /// Removes the condition about a missing approval. Without an operation, withdraws the plan so that a
+    /// later request for the same operation doesn't reuse it.
+    pub(super) fn drop_plan(&mut self, now: Timestamp) {
+        self.set_condition(approval::APPROVAL_CONDITION, &[], now);
+        if self.application.operation.is_none()
+            && let Some(plan) = self.take_pending_plan()
+        {
+            self.effects.push(Effect::WithdrawPlan { plan: plan.hash });
         }
+    }
+
+    /// Plans the operation that waits for approval, or checks its plan.
+    pub(super) fn check_plan(&mut self, now: Timestamp) {
         let request = self.application.operation.as_ref();
         let plan = request.and_then(|request| self.pending_plan_of(request)).map(|plan| plan.hash);
         if let Some((_, again)) = &self.approval.failure {

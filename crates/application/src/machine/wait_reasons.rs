@@ -5,6 +5,7 @@ use tidegate_model::Timestamp;
 
 use super::{ApplicationMachine, Effect, Phase, World};
 use crate::AppKey;
+use crate::approval::ApprovalPolicy;
 use crate::dependencies::{self, dependency_delay, format_cycle};
 use crate::operation;
 
@@ -31,7 +32,7 @@ impl ApplicationMachine {
             )
         });
         self.set_condition(DEPENDENCY_CONDITION, found.as_slice(), now);
-        self.clear_approval();
+        self.approval.is_needed = false;
         let Some(request) =
             self.application.operation.as_ref().filter(|request| self.can_be_withheld(request))
         else {
@@ -53,7 +54,11 @@ impl ApplicationMachine {
             (false, None) => self.dependencies_not_ready(world),
         });
         // Only plan if nothing else holds the operation back, so that the plan is current.
-        let Some(reason) = reason.or_else(|| self.missing_approval(world, now)) else { return false };
+        let reason = reason.or_else(|| {
+            let policy = world.approval_policy(&self.application).ok().filter(ApprovalPolicy::is_required)?;
+            self.missing_approval(&policy, now)
+        });
+        let Some(reason) = reason else { return false };
         operation::set_waiting(&mut self.application, format!("waiting for {reason}"), now);
         if cycle.is_none() && !deletes {
             self.refresh_dependency(world);
