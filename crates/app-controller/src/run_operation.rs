@@ -67,22 +67,31 @@ pub async fn prepare(
     Ok((revisions, id))
 }
 
-/// Runs the operation until it finishes, and reports its progress to the actor. `plan` is the plan of the
-/// comparison that led to the operation.
+/// Handover of an operation to the engine.
+pub struct Handover {
+    pub operation: OperationId,
+    /// True if the engine can't have the operation yet.
+    pub is_new: bool,
+    /// Plan of the comparison that led to the operation.
+    pub plan: Option<RetainedPlan>,
+}
+
+/// Runs the operation until it finishes, and reports its progress to the actor.
 pub async fn run(
     shared: Arc<SharedState>,
     mut application: Arc<Application>,
-    operation: OperationId,
-    mut plan: Option<RetainedPlan>,
+    mut handover: Handover,
     actor: ActorRef<AppMessage>,
 ) {
+    let operation = handover.operation;
     let notify = |progress| {
         let input = Input::Progress { operation, progress: Box::new(progress) };
         drop(actor.send_message(AppMessage::Input(input)));
     };
     // An operation on an unreachable cluster resumes once that cluster is back. By then, the Application may
     // have a different destination.
-    match find_open_operation(&shared, operation).await {
+    let open = if handover.is_new { None } else { find_open_operation(&shared, operation).await };
+    match open {
         Some((there, view)) if !shared.destinations.is_reachable(&there) => {
             let message = format!("waiting for the {there}: the target cluster is unreachable");
             notify(EngineProgress { message, ..progress_from_view(view) });
@@ -92,7 +101,7 @@ pub async fn run(
         None => shared.destinations.await_reachable(&application.spec.destination).await,
     }
     loop {
-        match begin(&shared, &application, operation, plan.take()).await {
+        match begin(&shared, &application, &mut handover).await {
             Ok(()) => return follow_progress(&shared, operation, notify).await,
             Err(StartError::Unreachable(why)) => {
                 let reason = format!("waiting for its cluster: {why}");
@@ -169,13 +178,15 @@ pub async fn supersede(
 async fn begin(
     shared: &Arc<SharedState>,
     application: &Application,
-    operation: OperationId,
-    plan: Option<RetainedPlan>,
+    handover: &mut Handover,
 ) -> Result<(), StartError> {
-    match shared.engine.resume(operation).await {
-        Ok(()) | Err(EngineError::AlreadyFinished { .. }) => return Ok(()),
-        Err(EngineError::UnknownOperation { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let (operation, is_new, plan) = (handover.operation, handover.is_new, handover.plan.take());
+    if !is_new {
+        match shared.engine.resume(operation).await {
+            Ok(()) | Err(EngineError::AlreadyFinished { .. }) => return Ok(()),
+            Err(EngineError::UnknownOperation { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     let requested = application.operation.clone().unwrap_or_default();
     if let Some(reason) = unfounded_deletion_message(application) {
@@ -200,7 +211,12 @@ async fn begin(
     targets.compared = plan.map(|retained| retained.plan);
     // If another operation of the Application is running, for example because of `tidegate sync`, that
     // operation finishes first.
-    Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)
+    let if_open = ClaimConflictPolicy::Queue;
+    match is_new {
+        true => shared.engine.start_with_policy(operation, request, targets, if_open).await?,
+        false => shared.engine.ensure_with_policy(operation, request, targets, if_open).await?,
+    }
+    Ok(())
 }
 
 /// Reports an operation's progress after each change, but at most once per interval.

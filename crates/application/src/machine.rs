@@ -146,6 +146,8 @@ pub struct ApplicationMachine {
     problem: Option<String>,
     phase: Phase,
     last_preparation: PreparationId,
+    /// Operation that this process has prepared and not yet handed over to the engine.
+    new_operation: Option<OperationId>,
     /// Commits that the operation's revisions resolved to when it was prepared. It has been waiting for
     /// dependencies since.
     prepared_revisions: Option<Vec<String>>,
@@ -189,6 +191,7 @@ impl ApplicationMachine {
             problem,
             phase: Phase::Idle,
             last_preparation: PreparationId::default(),
+            new_operation: None,
             prepared_revisions: None,
             comparison: ComparisonState::starting(),
             writes: WriteSchedule::new(stored),

@@ -85,7 +85,7 @@ impl Engine {
         if_open: ClaimConflictPolicy,
     ) -> Result<OperationId, EngineError> {
         let operation = self.next_id().await?;
-        self.start_operation(operation, request, targets, if_open).await?;
+        self.start_with_policy(operation, request, targets, if_open).await?;
         Ok(operation)
     }
 
@@ -112,7 +112,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         match self.resume(operation).await {
             Err(EngineError::UnknownOperation { .. }) => {
-                match self.start_operation(operation, request, targets, if_open).await {
+                match self.start_with_policy(operation, request, targets, if_open).await {
                     // A concurrent call has already started the operation.
                     Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
                     Err(EngineError::AlreadyFinished { .. }) => Ok(()),
@@ -192,7 +192,9 @@ impl Engine {
         EngineError::LogFailed { reason }
     }
 
-    async fn start_operation(
+    /// Like [`Engine::submit_with_policy`], with an ID from [`Engine::next_id`] that no call has used yet. If
+    /// an earlier call may have used the ID, use [`Engine::ensure_with_policy`].
+    pub async fn start_with_policy(
         &self,
         operation: OperationId,
         request: SyncRequest,

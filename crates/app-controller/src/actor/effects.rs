@@ -26,7 +26,7 @@ use crate::messages::{AppMessage, SupervisorMessage};
 use crate::operation_history;
 use crate::plan_approval;
 use crate::rendering::have_same_manifests;
-use crate::run_operation;
+use crate::run_operation::{self, Handover};
 use crate::shared_state::SharedState;
 use crate::write_refusal_event;
 
@@ -60,16 +60,10 @@ impl ActorState {
                     });
                 }
                 Effect::Prepare(preparation) => self.prepare(myself, preparation),
-                Effect::Run(operation) => {
+                Effect::Run { operation, is_new } => {
                     let (shared, application, actor) = self.task_context(myself);
-                    let plan = self.retained_plan.take();
-                    self.operation_tasks.spawn(run_operation::run(
-                        shared,
-                        application,
-                        operation,
-                        plan,
-                        actor,
-                    ));
+                    let handover = Handover { operation, is_new, plan: self.retained_plan.take() };
+                    self.operation_tasks.spawn(run_operation::run(shared, application, handover, actor));
                 }
                 Effect::CheckPlan { plan } => {
                     let (shared, application, actor) = self.task_context(myself);

@@ -103,7 +103,13 @@ pub enum Effect {
     /// Prepares the operation: [`Input::Prepared`].
     Prepare(PreparationId),
     /// Hands the operation over to the engine and follows it: [`Input::Progress`], [`Input::Waiting`].
-    Run(OperationId),
+    Run {
+        /// The operation.
+        operation: OperationId,
+        /// True if the engine can't have the operation yet, because this process has created its ID and
+        /// hands it over for the first time.
+        is_new: bool,
+    },
     /// Plans the operation or checks its plan: [`Input::PlanChecked`].
     CheckPlan {
         /// The plan to check. `None` creates a plan.

@@ -190,6 +190,7 @@ impl ApplicationMachine {
                     return;
                 }
                 request.set_info(ID_INFO, id.to_string());
+                self.new_operation = Some(id);
                 operation::set_revisions(&mut self.application, &revisions);
             }
             Err(message) => {
@@ -262,7 +263,8 @@ impl ApplicationMachine {
         match operation::engine_id(request) {
             Some(id) if self.phase != Phase::Running(id) => {
                 self.phase = Phase::Running(id);
-                self.effects.push(Effect::Run(id));
+                let is_new = self.new_operation.take() == Some(id);
+                self.effects.push(Effect::Run { operation: id, is_new });
             }
             None if self.phase != Phase::Preparing => {
                 self.phase = Phase::Preparing;

@@ -218,11 +218,12 @@ impl Controller {
                     let application = self.machine.application().share();
                     self.tasks.push_back(Task::Preparation { preparation, application });
                 }
-                Effect::Run(operation) => {
+                Effect::Run { operation, is_new } => {
                     let is_stored =
                         self.stored.operation.as_ref().and_then(operation::engine_id) == Some(operation);
                     let is_logged = self.log.iter().any(|one| one.id == operation);
                     assert!(is_stored || is_logged, "a crash could lose operation {operation}");
+                    assert!(!is_new || !is_logged, "the engine already has operation {operation}");
                     let application = self.machine.application().share();
                     self.tasks.push_back(Task::Operation { operation, application });
                 }
