@@ -14,8 +14,9 @@ use tidegate_model::{Discovery, ObjectKey, ProjectPolicy, SyncRequest};
 use tidegate_planner::spec_problems;
 
 use super::destinations::{DestinationError, ResolvedDestination};
+use super::manifests::RevisionLookup;
 use super::operation_start::{StartError, allow_fetched, check_options, operation_targets};
-use super::shared_state::{RevisionLookup, SharedState};
+use super::shared_state::SharedState;
 
 /// Maximum number of rejected objects to list in a message.
 const REFUSALS_NAMED_MAX: usize = 10;

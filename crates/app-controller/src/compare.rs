@@ -36,10 +36,10 @@ use super::destinations::{DestinationError, ResolvedDestination};
 use super::discovery::CachedCluster;
 use super::drift_warnings::{finding_condition, warnings_condition};
 use super::fetched_dependencies::RenderContext;
-use super::manifests::RenderedManifests;
+use super::manifests::{RenderedManifests, RevisionLookup};
 use super::operation_history;
 use super::rendering::have_same_objects;
-use super::shared_state::{RevisionLookup, SharedState};
+use super::shared_state::SharedState;
 use super::watches::{ObjectState, TrackedObject, WatchPosition};
 
 /// Field for the wave in which a resource is pruned, which differs from its own wave.

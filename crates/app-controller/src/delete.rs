@@ -15,9 +15,10 @@ use tidegate_state::last_sync::{self, LastSync};
 
 use super::admission::check_signatures;
 use super::destinations::ResolvedDestination;
+use super::manifests::RevisionLookup;
 use super::messages::DeletionOptions;
 use super::operation_history;
-use super::shared_state::{RevisionLookup, SharedState};
+use super::shared_state::SharedState;
 
 /// Returns the commits with the deletion hooks (empty without hooks) and the operation ID, without starting
 /// the operation.

@@ -26,6 +26,7 @@ use tidegate_source::{
 
 use self::files::{FileKind, classify};
 use self::read_limit::ReadLimit;
+pub use self::revision_resolution::RevisionLookup;
 pub use self::source_revisions::SourceProblem;
 use tidegate_application::AppKey;
 

@@ -20,9 +20,10 @@ use tidegate_state::stored_plans::{StoredPlanMetadata, StoredPlans};
 
 use super::admission::{self, AdmittedSync, Stage, admit, check_signatures, check_windows};
 use super::destinations::ResolvedDestination;
+use super::manifests::RevisionLookup;
 use super::operation_history;
 use super::operation_start::{StartError, check_selection, operation_targets};
-use super::shared_state::{RevisionLookup, SharedState};
+use super::shared_state::SharedState;
 
 /// Number of characters in an abbreviated commit.
 const SHORT_COMMIT_CHARS: usize = 7;

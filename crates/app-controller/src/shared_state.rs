@@ -9,7 +9,6 @@ use tidegate_application::approval::ApprovalPolicy;
 use tidegate_application::operation;
 use tidegate_application::project::project_name;
 use tidegate_application::push_events::WebhookChanges;
-use tidegate_application::sources::Sources;
 use tidegate_application::sync_windows::SyncWindows;
 use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
@@ -112,18 +111,6 @@ pub struct SharedState {
     pub store_reads: watch::Sender<u64>,
 }
 
-/// Observation used to resolve revisions to commits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum RevisionLookup {
-    /// The last observation of the repository.
-    LastObservation,
-    /// A new observation. All Applications that use a changed repository are notified.
-    NewObservation,
-    /// A new observation for an Application's own comparison. All other Applications that use a changed
-    /// repository are notified.
-    OwnComparison,
-}
-
 impl SharedState {
     /// Counts a handled message. The count reveals actors that keep waking themselves for no reason.
     pub fn count_step(&self) {
@@ -153,21 +140,6 @@ impl SharedState {
         let mut request = operation::comparison_request(application, destination, namespace);
         add_defaults(&mut request.options.flags, self.default_options);
         request
-    }
-
-    /// Resolves the revisions of an Application's sources to commits.
-    pub async fn resolve_revisions(
-        &self,
-        application: &Application,
-        sources: &Sources,
-        revisions: Vec<String>,
-        lookup: RevisionLookup,
-    ) -> Result<Vec<String>, String> {
-        let refresh = lookup != RevisionLookup::LastObservation;
-        let (resolved, addresses) = self.manifests.resolve(application, sources, revisions, refresh).await;
-        let but = (lookup == RevisionLookup::OwnComparison).then(|| AppKey::of(application));
-        self.notify_changed_repositories(addresses, but);
-        resolved
     }
 
     /// Compares the Applications that use these repositories, whose refs have changed.

@@ -4,19 +4,49 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_application::AppKey;
+use tidegate_application::project::project_name;
 use tidegate_application::sources::Sources;
 use tidegate_model::argo::Application;
 use tidegate_source::{Address, SourceError, UsedDependency};
 
 use super::Manifests;
 use super::source_revisions::{SourceProblem, SourceRevision, pair_revisions};
-use tidegate_application::project::project_name;
+use crate::shared_state::SharedState;
+
+/// Observation used to resolve revisions to commits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RevisionLookup {
+    /// The last observation of the repository.
+    LastObservation,
+    /// A new observation. All Applications that use a changed repository are notified.
+    NewObservation,
+    /// A new observation for an Application's own comparison. All other Applications that use a changed
+    /// repository are notified.
+    OwnComparison,
+}
+
+impl SharedState {
+    /// Resolves the revisions of an Application's sources to commits.
+    pub async fn resolve_revisions(
+        &self,
+        application: &Application,
+        sources: &Sources,
+        revisions: Vec<String>,
+        lookup: RevisionLookup,
+    ) -> Result<Vec<String>, String> {
+        let refresh = lookup != RevisionLookup::LastObservation;
+        let (resolved, addresses) = self.manifests.resolve(application, sources, revisions, refresh).await;
+        let but = (lookup == RevisionLookup::OwnComparison).then(|| AppKey::of(application));
+        self.notify_changed_repositories(addresses, but);
+        resolved
+    }
+}
 
 impl Manifests {
     /// Resolves the revisions of an Application's sources to commits, based on the last or a new observation
     /// of their repositories. A new observation includes fetched dependencies. Also returns the repositories
     /// whose refs have changed, even if the revisions can't be resolved.
-    pub async fn resolve(
+    async fn resolve(
         self: &Arc<Self>,
         application: &Application,
         sources: &Sources,
