@@ -36,9 +36,8 @@ use super::destinations::{DestinationError, ResolvedDestination};
 use super::discovery::CachedCluster;
 use super::drift_warnings::{finding_condition, warnings_condition};
 use super::fetched_dependencies::RenderContext;
-use super::manifests::{RenderedManifests, RevisionLookup};
+use super::manifests::{RenderedManifests, RevisionLookup, have_same_objects};
 use super::operation_history;
-use super::rendering::have_same_objects;
 use super::shared_state::SharedState;
 use super::watches::{ObjectState, TrackedObject, WatchPosition};
 

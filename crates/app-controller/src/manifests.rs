@@ -1,8 +1,9 @@
 //! Manifests from sources. They are read in blocking threads, and identical content is parsed only once.
 
 mod files;
+mod observation;
 mod read_limit;
-mod revision_resolution;
+mod rendering;
 mod source_revisions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,27 +12,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_application::sources::Sources;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_planner::Target;
-use tidegate_planner::manifests::{self, parse};
 use tidegate_scm::Web;
 use tidegate_source::{
-    Address, AddressContext, AllowedSources, Cache, Credentials, FailureCause, File, LocatedSource,
-    OpenSource, Origin, ReferencedSource, RemoteAccess, RenderInputs, Repositories, RequiredKeys,
-    SignatureCheck, SourceError, Tools, UsedDependency,
+    Address, AddressContext, AllowedSources, Cache, Credentials, File, RemoteAccess, Repositories,
+    RequiredKeys, SignatureCheck, Tools, UsedDependency,
 };
 
-use self::files::{FileKind, classify};
-use self::read_limit::ReadLimit;
-pub use self::revision_resolution::RevisionLookup;
+pub use self::observation::RevisionLookup;
+pub(crate) use self::rendering::{RenderError, have_same_objects};
+pub use self::rendering::{RenderedManifests, have_same_manifests};
 pub use self::source_revisions::SourceProblem;
-use tidegate_application::AppKey;
 
+use self::read_limit::ReadLimit;
 use self::source_revisions::{SourceRevision, pair_revisions};
-use super::fetched_dependencies::{FetchedDependencies, RenderContext};
+use super::fetched_dependencies::FetchedDependencies;
 use super::repositories::RepositoryFiles;
 use crate::generator_inputs::Providers;
 
@@ -41,8 +40,6 @@ const PARSED_BYTES_MAX: usize = 8 << 20;
 const RENDERED_BYTES_MAX: usize = 64 << 20;
 /// Time after which unused parsed manifests are dropped. Dropping them may take up to twice this time.
 const UNUSED_AFTER: Duration = Duration::from_secs(30);
-/// Type of a source without manifests, which only provides files for other sources.
-const REFERENCE_TYPE: &str = "Directory";
 
 /// Settings for manifest sources.
 #[derive(Clone, Debug, Default)]
@@ -90,16 +87,6 @@ pub struct Manifests {
 
 /// Sources, and their Application's project.
 pub type ProjectSources<'s> = (&'s Sources, &'s str);
-
-/// Combined manifests of all sources.
-pub struct RenderedManifests {
-    /// Rendered manifests.
-    pub targets: Arc<Vec<Target>>,
-    /// Type of each source.
-    pub types: Vec<String>,
-    /// Dependencies that were fetched in addition to the sources.
-    pub fetched: Vec<UsedDependency>,
-}
 
 impl Manifests {
     /// Creates an instance without cached content. `working` is the working directory for Helm and Kustomize.
@@ -233,22 +220,6 @@ impl Manifests {
         self.repositories.address(source, AddressContext { base: &self.base, project }).ok()
     }
 
-    /// Observes every repository once, or only the repository at `only`. Returns the repositories whose refs
-    /// or readability have changed.
-    pub async fn observe(self: &Arc<Self>, only: Option<Address>) -> Vec<Address> {
-        let this = Arc::clone(self);
-        let look = move || {
-            this.read_credentials();
-            let is_meant = |one: &OpenSource| only.as_ref().is_none_or(|only| one.address() == only);
-            let has_other_keys = only.is_none() && this.have_keys_changed.swap(false, Ordering::Relaxed);
-            let is_news = |one: &OpenSource| one.observe_availability() || has_other_keys;
-            let all =
-                this.repositories.open_sources().into_iter().filter(|one| is_meant(one) && is_news(one));
-            all.map(|repository| repository.address().clone()).collect()
-        };
-        tokio::task::spawn_blocking(look).await.unwrap_or_default()
-    }
-
     /// Returns the dependencies that were fetched for an Application in addition to its sources.
     pub fn dependencies_of(&self, key: &AppKey) -> Vec<UsedDependency> {
         self.fetched.get(key)
@@ -299,160 +270,4 @@ impl Manifests {
         })
         .await
     }
-
-    /// Returns keys for the sources' manifests at these revisions. Different manifests have different keys.
-    pub async fn manifest_keys(
-        self: &Arc<Self>,
-        sources: &Sources,
-        revisions: &[String],
-        context: RenderContext,
-    ) -> Result<Vec<Digest>, SourceProblem> {
-        let (this, project) = (Arc::clone(self), context.purpose.project.clone());
-        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
-            let making = this.render_inputs(sources, &context)?;
-            let has_manifests = |one: &&SourceRevision| !one.is_reference_only();
-            let locate = |one: &SourceRevision| {
-                one.with_error_context(|| {
-                    let repository =
-                        this.repositories.origin(&one.source, one.address_context(&this.base))?;
-                    Ok::<_, SourceError>(repository.locate(&one.source, &one.revision, &making)?.key())
-                })
-            };
-            let keys = sources.iter().filter(has_manifests).map(locate).collect::<Result<_, SourceProblem>>();
-            this.record_dependencies(&context, &making, keys.is_ok());
-            keys
-        })
-        .await
-    }
-
-    /// Records the dependencies that were fetched in addition to the sources, so that they are observed too.
-    fn record_dependencies(
-        &self,
-        context: &RenderContext,
-        making: &RenderInputs,
-        is_whole: bool,
-    ) -> Vec<UsedDependency> {
-        let used =
-            making.dependencies.as_ref().map(|fetching| fetching.used_dependencies()).unwrap_or_default();
-        self.fetched.record(&context.key, used.clone(), is_whole);
-        used
-    }
-
-    /// Returns the input for rendering.
-    fn render_inputs(
-        &self,
-        sources: &[SourceRevision],
-        context: &RenderContext,
-    ) -> Result<RenderInputs, SourceProblem> {
-        let fetching = context.dependency_fetcher(&self.repositories, &self.allowed);
-        let mut making = RenderInputs {
-            tools: self.tools.clone(),
-            purpose: context.purpose.clone(),
-            dependencies: Some(Arc::new(fetching)),
-            ..RenderInputs::default()
-        };
-        for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
-            let repository = one.with_error_context(|| {
-                self.repositories.open(&one.source.repo_url, one.address_context(&self.base))
-            })?;
-            let referred = ReferencedSource { repository, commit: one.revision.clone() };
-            making.referenced.insert(one.source.reference.clone(), referred);
-        }
-        Ok(making)
-    }
-
-    /// Returns an Application's manifests at these revisions, in source order.
-    pub async fn targets(
-        self: &Arc<Self>,
-        sources: &Sources,
-        revisions: &[String],
-        context: RenderContext,
-        ignores_cache: bool,
-    ) -> Result<RenderedManifests, SourceProblem> {
-        let (this, project) = (Arc::clone(self), context.purpose.project.clone());
-        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
-            let making = this.render_inputs(sources, &context)?;
-            let read = |one: &SourceRevision| {
-                one.with_error_context(|| this.read_source(one, &making, ignores_cache))
-            };
-            let found = sources.iter().map(read).collect::<Result<Vec<_>, SourceProblem>>();
-            let fetched = this.record_dependencies(&context, &making, found.is_ok());
-            let (all, types): (Vec<_>, Vec<_>) = found?.into_iter().unzip();
-            let types = types.into_iter().map(str::to_owned).collect();
-            let targets = match all.as_slice() {
-                [only] => Arc::clone(only),
-                several => Arc::new(several.iter().flat_map(|one| one.iter().cloned()).collect()),
-            };
-            Ok(RenderedManifests { targets, types, fetched })
-        })
-        .await
-    }
-
-    fn read_source(
-        &self,
-        part: &SourceRevision,
-        making: &RenderInputs,
-        ignores_cache: bool,
-    ) -> Result<(Arc<Vec<Target>>, &'static str), SourceProblem> {
-        if part.is_reference_only() {
-            return Ok((Arc::default(), REFERENCE_TYPE));
-        }
-        let SourceRevision { source, revision, .. } = part;
-        let repository = self.repositories.origin(source, part.address_context(&self.base))?;
-        let located = repository.locate(source, revision, making)?;
-        let kind = located.source_type();
-        if let Some(known) = self.parsed.get(located.key()).filter(|_| !ignores_cache) {
-            return Ok((known, kind));
-        }
-        let (mut targets, mut problems) = (Vec::new(), Vec::new());
-        let files = self.manifest_files(&repository, &located, making, ignores_cache)?;
-        for file in files.iter() {
-            match classify(&file.path, &file.content) {
-                FileKind::LfsPointer => {
-                    problems.push(format!(
-                        "{}: the file is a Git LFS pointer, not a manifest; set enableLfs: \"true\" in the repository's Secret to \
-                         fetch its content",
-                        file.path
-                    ));
-                    continue;
-                }
-                // Everything that a rendering program outputs is treated as a manifest.
-                FileKind::Skipped if !located.is_rendered() => continue,
-                FileKind::Skipped | FileKind::Manifest => {}
-            }
-            match parse(&file.path, &file.content, &manifests::Limits::default()) {
-                Ok(found) => targets.extend(found),
-                Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
-            }
-        }
-        if !problems.is_empty() {
-            return Err(SourceProblem { words: problems.join("; "), cause: FailureCause::Content });
-        }
-        let targets = Arc::new(targets);
-        self.parsed.put(located.key(), Arc::clone(&targets), total_size(&files));
-        Ok((targets, kind))
-    }
-
-    /// Returns the manifest files. Uses cached program output if possible.
-    fn manifest_files(
-        &self,
-        repository: &Origin,
-        located: &LocatedSource,
-        making: &RenderInputs,
-        ignores_cache: bool,
-    ) -> Result<Arc<Vec<File>>, SourceError> {
-        let is_rendered = located.is_rendered();
-        if let Some(known) = self.rendered.get(located.key()).filter(|_| is_rendered && !ignores_cache) {
-            return Ok(known);
-        }
-        let files = Arc::new(repository.read_manifests(located, making)?);
-        if is_rendered {
-            self.rendered.put(located.key(), Arc::clone(&files), total_size(&files));
-        }
-        Ok(files)
-    }
-}
-
-fn total_size(files: &[File]) -> usize {
-    files.iter().map(|file| file.path.len().saturating_add(file.content.len())).sum()
 }

@@ -10,8 +10,7 @@ use tidegate_model::{ObjectKey, ProjectPolicy, ResourceSelector, Window};
 use tidegate_planner::{Target, unknown_options};
 
 use super::destinations::DestinationError;
-use super::manifests::RenderedManifests;
-use super::rendering::RenderError;
+use super::manifests::{RenderError, RenderedManifests};
 
 /// Maximum number of resources to list in the error for a selection that doesn't match.
 const RESOURCES_NAMED_MAX: usize = 10;

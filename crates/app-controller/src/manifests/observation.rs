@@ -1,13 +1,14 @@
-//! Resolves revisions, based on the last or a new observation of their repositories.
+//! Observes repositories, and resolves revisions based on the last or a new observation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidegate_application::AppKey;
 use tidegate_application::project::project_name;
 use tidegate_application::sources::Sources;
 use tidegate_model::argo::Application;
-use tidegate_source::{Address, SourceError, UsedDependency};
+use tidegate_source::{Address, OpenSource, SourceError, UsedDependency};
 
 use super::Manifests;
 use super::source_revisions::{SourceProblem, SourceRevision, pair_revisions};
@@ -43,6 +44,22 @@ impl SharedState {
 }
 
 impl Manifests {
+    /// Observes every repository once, or only the repository at `only`. Returns the repositories whose refs
+    /// or readability have changed.
+    pub async fn observe(self: &Arc<Self>, only: Option<Address>) -> Vec<Address> {
+        let this = Arc::clone(self);
+        let look = move || {
+            this.read_credentials();
+            let is_meant = |one: &OpenSource| only.as_ref().is_none_or(|only| one.address() == only);
+            let has_other_keys = only.is_none() && this.have_keys_changed.swap(false, Ordering::Relaxed);
+            let is_news = |one: &OpenSource| one.observe_availability() || has_other_keys;
+            let all =
+                this.repositories.open_sources().into_iter().filter(|one| is_meant(one) && is_news(one));
+            all.map(|repository| repository.address().clone()).collect()
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
     /// Resolves the revisions of an Application's sources to commits, based on the last or a new observation
     /// of their repositories. A new observation includes fetched dependencies. Also returns the repositories
     /// whose refs have changed, even if the revisions can't be resolved.

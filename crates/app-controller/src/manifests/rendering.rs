@@ -1,20 +1,40 @@
 //! Renders an Application's manifests for a destination. Queries the cluster's capabilities only if a chart
 //! may need them.
 
+use std::sync::Arc;
+
 use tidegate_application::sources::Sources;
 use tidegate_cluster::ClusterError;
 use tidegate_model::argo::Application;
-use tidegate_model::{Object, ObjectKey};
+use tidegate_model::{Digest, Object, ObjectKey};
 use tidegate_planner::Target;
-use tidegate_source::{CapabilitiesQuery, ClusterCapabilities, FailureCause};
+use tidegate_planner::manifests::{self, parse};
+use tidegate_source::{
+    CapabilitiesQuery, ClusterCapabilities, FailureCause, File, LocatedSource, Origin, ReferencedSource,
+    RenderInputs, SourceError, UsedDependency,
+};
 
-use super::destinations::{DestinationError, ResolvedDestination};
-use super::fetched_dependencies::RenderContext;
-use super::manifests::{RenderedManifests, SourceProblem};
-use super::shared_state::SharedState;
+use super::files::{FileKind, classify};
+use super::source_revisions::SourceRevision;
+use super::{Manifests, SourceProblem};
+use crate::destinations::{DestinationError, ResolvedDestination};
+use crate::fetched_dependencies::RenderContext;
+use crate::shared_state::SharedState;
 
+/// Type of a source without manifests, which only provides files for other sources.
+const REFERENCE_TYPE: &str = "Directory";
 /// Source type that a comparison reports for a chart.
 const HELM_TYPE: &str = "Helm";
+
+/// Combined manifests of all sources.
+pub struct RenderedManifests {
+    /// Rendered manifests.
+    pub targets: Arc<Vec<Target>>,
+    /// Type of each source.
+    pub types: Vec<String>,
+    /// Dependencies that were fetched in addition to the sources.
+    pub fetched: Vec<UsedDependency>,
+}
 
 /// Error for manifests that couldn't be rendered.
 pub struct RenderError {
@@ -109,6 +129,164 @@ impl SharedState {
         let manifests = self.manifests.targets(sources, revisions, context, false).await;
         manifests.map_err(|problem| RenderError::new(problem, question.is_requested()))
     }
+}
+
+impl Manifests {
+    /// Returns keys for the sources' manifests at these revisions. Different manifests have different keys.
+    pub async fn manifest_keys(
+        self: &Arc<Self>,
+        sources: &Sources,
+        revisions: &[String],
+        context: RenderContext,
+    ) -> Result<Vec<Digest>, SourceProblem> {
+        let (this, project) = (Arc::clone(self), context.purpose.project.clone());
+        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
+            let making = this.render_inputs(sources, &context)?;
+            let has_manifests = |one: &&SourceRevision| !one.is_reference_only();
+            let locate = |one: &SourceRevision| {
+                one.with_error_context(|| {
+                    let repository =
+                        this.repositories.origin(&one.source, one.address_context(&this.base))?;
+                    Ok::<_, SourceError>(repository.locate(&one.source, &one.revision, &making)?.key())
+                })
+            };
+            let keys = sources.iter().filter(has_manifests).map(locate).collect::<Result<_, SourceProblem>>();
+            this.record_dependencies(&context, &making, keys.is_ok());
+            keys
+        })
+        .await
+    }
+
+    /// Records the dependencies that were fetched in addition to the sources, so that they are observed too.
+    fn record_dependencies(
+        &self,
+        context: &RenderContext,
+        making: &RenderInputs,
+        is_whole: bool,
+    ) -> Vec<UsedDependency> {
+        let used =
+            making.dependencies.as_ref().map(|fetching| fetching.used_dependencies()).unwrap_or_default();
+        self.fetched.record(&context.key, used.clone(), is_whole);
+        used
+    }
+
+    /// Returns the input for rendering.
+    fn render_inputs(
+        &self,
+        sources: &[SourceRevision],
+        context: &RenderContext,
+    ) -> Result<RenderInputs, SourceProblem> {
+        let fetching = context.dependency_fetcher(&self.repositories, &self.allowed);
+        let mut making = RenderInputs {
+            tools: self.tools.clone(),
+            purpose: context.purpose.clone(),
+            dependencies: Some(Arc::new(fetching)),
+            ..RenderInputs::default()
+        };
+        for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
+            let repository = one.with_error_context(|| {
+                self.repositories.open(&one.source.repo_url, one.address_context(&self.base))
+            })?;
+            let referred = ReferencedSource { repository, commit: one.revision.clone() };
+            making.referenced.insert(one.source.reference.clone(), referred);
+        }
+        Ok(making)
+    }
+
+    /// Returns an Application's manifests at these revisions, in source order.
+    pub async fn targets(
+        self: &Arc<Self>,
+        sources: &Sources,
+        revisions: &[String],
+        context: RenderContext,
+        ignores_cache: bool,
+    ) -> Result<RenderedManifests, SourceProblem> {
+        let (this, project) = (Arc::clone(self), context.purpose.project.clone());
+        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
+            let making = this.render_inputs(sources, &context)?;
+            let read = |one: &SourceRevision| {
+                one.with_error_context(|| this.read_source(one, &making, ignores_cache))
+            };
+            let found = sources.iter().map(read).collect::<Result<Vec<_>, SourceProblem>>();
+            let fetched = this.record_dependencies(&context, &making, found.is_ok());
+            let (all, types): (Vec<_>, Vec<_>) = found?.into_iter().unzip();
+            let types = types.into_iter().map(str::to_owned).collect();
+            let targets = match all.as_slice() {
+                [only] => Arc::clone(only),
+                several => Arc::new(several.iter().flat_map(|one| one.iter().cloned()).collect()),
+            };
+            Ok(RenderedManifests { targets, types, fetched })
+        })
+        .await
+    }
+
+    fn read_source(
+        &self,
+        part: &SourceRevision,
+        making: &RenderInputs,
+        ignores_cache: bool,
+    ) -> Result<(Arc<Vec<Target>>, &'static str), SourceProblem> {
+        if part.is_reference_only() {
+            return Ok((Arc::default(), REFERENCE_TYPE));
+        }
+        let SourceRevision { source, revision, .. } = part;
+        let repository = self.repositories.origin(source, part.address_context(&self.base))?;
+        let located = repository.locate(source, revision, making)?;
+        let kind = located.source_type();
+        if let Some(known) = self.parsed.get(located.key()).filter(|_| !ignores_cache) {
+            return Ok((known, kind));
+        }
+        let (mut targets, mut problems) = (Vec::new(), Vec::new());
+        let files = self.manifest_files(&repository, &located, making, ignores_cache)?;
+        for file in files.iter() {
+            match classify(&file.path, &file.content) {
+                FileKind::LfsPointer => {
+                    problems.push(format!(
+                        "{}: the file is a Git LFS pointer, not a manifest; set enableLfs: \"true\" in the repository's Secret to \
+                         fetch its content",
+                        file.path
+                    ));
+                    continue;
+                }
+                // Everything that a rendering program outputs is treated as a manifest.
+                FileKind::Skipped if !located.is_rendered() => continue,
+                FileKind::Skipped | FileKind::Manifest => {}
+            }
+            match parse(&file.path, &file.content, &manifests::Limits::default()) {
+                Ok(found) => targets.extend(found),
+                Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(SourceProblem { words: problems.join("; "), cause: FailureCause::Content });
+        }
+        let targets = Arc::new(targets);
+        self.parsed.put(located.key(), Arc::clone(&targets), total_size(&files));
+        Ok((targets, kind))
+    }
+
+    /// Returns the manifest files. Uses cached program output if possible.
+    fn manifest_files(
+        &self,
+        repository: &Origin,
+        located: &LocatedSource,
+        making: &RenderInputs,
+        ignores_cache: bool,
+    ) -> Result<Arc<Vec<File>>, SourceError> {
+        let is_rendered = located.is_rendered();
+        if let Some(known) = self.rendered.get(located.key()).filter(|_| is_rendered && !ignores_cache) {
+            return Ok(known);
+        }
+        let files = Arc::new(repository.read_manifests(located, making)?);
+        if is_rendered {
+            self.rendered.put(located.key(), Arc::clone(&files), total_size(&files));
+        }
+        Ok(files)
+    }
+}
+
+fn total_size(files: &[File]) -> usize {
+    files.iter().map(|file| file.path.len().saturating_add(file.content.len())).sum()
 }
 
 /// Returns true if an Application has the same manifests at two sets of source revisions.
