@@ -1,7 +1,6 @@
 //! Actor that manages one Application. It executes what the Application's machine decides.
 
 mod effects;
-mod persistence;
 mod requests;
 mod restoration;
 mod world;
@@ -23,10 +22,9 @@ use tidegate_stores::applications::StoredApplication;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinSet};
 
-pub use self::persistence::persist_remaining;
 pub use self::requests::end_in_engine;
 
-use self::persistence::PendingWrite;
+use self::effects::PendingWrite;
 use super::comparison_cache::ComparisonCache;
 use super::comparison_result::{ComparisonResult, RetainedPlan};
 use super::messages::{AppMessage, Reply, SupervisorMessage};

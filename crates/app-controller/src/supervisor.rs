@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tidegate_application::AppKey;
-use tidegate_application::machine::{Deployments, Input};
+use tidegate_application::machine::{Deployments, Input, remove_write_condition};
 use tidegate_application::project::project_name;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::{conditions, dependencies};
@@ -17,13 +19,17 @@ use tidegate_stores::applications::{StoreEvent, StoredApplication};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::actor::{ActorArguments, ApplicationActor, end_in_engine, persist_remaining};
+use super::actor::{ActorArguments, ApplicationActor, end_in_engine};
 use super::actor_pool::{ActorFailure, ActorPool, PooledActor};
 use super::messages::{AppMessage, ChangedRepositories, SupervisorMessage};
 use super::orphaned_syncs;
 use super::projects::project_deletion::RETRY_DELAY;
 use super::shared_state::SharedState;
 use crate::shutdown::stop_children;
+
+/// Maximum number of concurrent writes during shutdown, and the time limit for all of them together.
+const CONCURRENT_WRITES_MAX: usize = 16;
+const FINAL_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Starts the supervisor. The receiver is notified once all existing Applications are loaded.
 ///
@@ -370,6 +376,25 @@ impl SupervisorState {
                 drop(actor.send_message(AppMessage::Input(Input::Compare(RefreshLevel::Latest))));
             }
         }
+    }
+}
+
+/// Persists the remaining published state after all actors have stopped. Anything not written before the
+/// timeout is restored from the log at the next start.
+async fn persist_remaining(shared: &SharedState) {
+    shared.store.await_writes().await;
+    let left = shared.unpersisted.take();
+    let write = |key: AppKey| async move {
+        let Some(shown) = shared.application_cache.get(&key) else { return };
+        let mut application = Application::clone(&shown);
+        remove_write_condition(&mut application);
+        if let Err(error) = shared.store.persist(&application).await {
+            tracing::debug!(application = %key, %error, "failed to save the last application status");
+        }
+    };
+    let writing = futures_util::stream::iter(left).for_each_concurrent(CONCURRENT_WRITES_MAX, write);
+    if tokio::time::timeout(FINAL_WRITES_TIMEOUT, writing).await.is_err() {
+        tracing::info!("timed out while saving application statuses");
     }
 }
 
