@@ -1,14 +1,13 @@
 //! Requests for Applications that arrive through the socket, the API and webhooks.
 
 mod plans;
+mod push;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, ActorStatus};
 use tidegate_application::AppKey;
-use tidegate_application::push_events::WebhookChanges;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::{credentials, operation, supersede};
 use tidegate_applicationset::ownership::owning_appset;
@@ -22,13 +21,14 @@ use tidegate_state::summaries::SyncWindowSummary;
 use tidegate_views::deletion::DeletionPlan;
 use tokio::sync::{broadcast, oneshot, watch};
 
+use self::push::RepositoryObservations;
 use super::application_cache::SearchResult;
 use super::destinations::cluster_status::ClusterStatus;
 use super::git_metrics::RepositoryRequests;
 use super::listing::{self, ApplicationFilter, OrderBy, Page, PageStart};
 use super::messages::{AppMessage, Reply, SupervisorMessage};
 use super::shared_state::SharedState;
-use super::{DeletionOptions, compare, delete, push_refresh};
+use super::{DeletionOptions, compare, delete};
 
 /// Time limit for a requested comparison, shorter than the time limit for an API response.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(50);
@@ -44,9 +44,16 @@ pub struct ApplicationService {
     pub shared: Arc<SharedState>,
     /// Supervisor of the Applications' actors.
     pub supervisor: ActorRef<SupervisorMessage>,
+    /// Observations of repositories after a push.
+    observations: RepositoryObservations,
 }
 
 impl ApplicationService {
+    /// Creates the interface of running actors.
+    pub(super) fn new(shared: Arc<SharedState>, supervisor: ActorRef<SupervisorMessage>) -> Self {
+        Self { shared, supervisor, observations: RepositoryObservations::default() }
+    }
+
     /// Returns the reason why Applications are no longer managed, if the engine has failed or the supervisor
     /// has stopped.
     pub fn failure(&self) -> Option<EngineError> {
@@ -327,24 +334,6 @@ impl ApplicationService {
         let (is_automated, is_manual) = (automated.is_none(), manual.is_none());
         let reason = automated.map(|held| held.reason);
         Ok(SyncWindowSummary { automated: is_automated, manual: is_manual, reason })
-    }
-
-    /// Observes the repositories that were pushed to, and then compares the affected Applications. Returns
-    /// the number of affected Applications.
-    pub async fn handle_push(&self, changes: WebhookChanges) -> Result<u64, ServiceError> {
-        let (shared, changes) = (Arc::clone(&self.shared), Arc::new(changes));
-        // There may be no subscriber.
-        let _ = shared.push_events.send(Arc::clone(&changes));
-        let find = move || {
-            push_refresh::affected_applications(&changes.pushes, &shared.application_cache, &shared.manifests)
-        };
-        let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
-        let all: BTreeSet<&AppKey> = meant.values().flat_map(BTreeMap::keys).collect();
-        let number = u64::try_from(all.len()).unwrap_or(u64::MAX);
-        for (address, applications) in meant {
-            self.shared.observations.start(address, applications, &self.shared.manifests, &self.supervisor);
-        }
-        Ok(number)
     }
 
     /// Observes an Application's repository and compares the Application. Returns once the result has been

@@ -4,7 +4,7 @@
 //! ApplicationStore ──▶ Supervisor ──links, restarts──▶ ApplicationActor, one per Application
 //!                       ▲        ▲                       │ compares (`compare`), syncs (`run_operation`)
 //!               refs moved   objects changed             ▼
-//!          (`push_refresh`)  (`watches`)             engine, clusters, store, `ApplicationCache`
+//!   (`application_service`)  (`watches`)             engine, clusters, store, `ApplicationCache`
 //! ```
 //!
 //! An idle actor keeps only its resource in memory. The `application` crate makes the decisions. State that
@@ -39,7 +39,6 @@ mod operation_start;
 mod orphaned_syncs;
 mod plan_approval;
 pub mod projects;
-mod push_refresh;
 pub mod reconcile_metrics;
 mod reference_checks;
 mod repositories;

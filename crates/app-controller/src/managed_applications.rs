@@ -35,7 +35,6 @@ use super::manifests::{Manifests, SourceSettings};
 use super::messages::{AppMessage, ChangedRepositories, SupervisorMessage};
 use super::projects::Projects;
 use super::projects::global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
-use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
 use super::shared_state::{SharedState, UnpersistedApplications};
 use super::supervisor::start_supervisor;
@@ -173,7 +172,6 @@ impl ManagedApplications {
             reconcile_metrics: ReconcileMetrics::default(),
             steps: watch::Sender::default(),
             git_requests,
-            observations: RepositoryObservations::default(),
             changed_repositories,
             push_events: broadcast::Sender::new(PUSH_BACKLOG_MAX),
             store_reads: watch::Sender::default(),
@@ -203,7 +201,7 @@ impl ManagedApplications {
         }
         // Resume operations only now, because their permissions are known once the Applications are loaded.
         let unresumed_operations = resume_operations(&shared.engine, &shared.destinations).await?;
-        let service = ApplicationService { shared, supervisor };
+        let service = ApplicationService::new(shared, supervisor);
         Ok(Self { service, unresumed_operations, _forwarders: feeding })
     }
 

@@ -30,7 +30,6 @@ use super::git_metrics::GitRequests;
 use super::manifests::Manifests;
 use super::messages::ChangedRepositories;
 use super::projects::Projects;
-use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
 use super::watches::WatchRegistry;
 
@@ -101,8 +100,6 @@ pub struct SharedState {
     pub steps: watch::Sender<u64>,
     /// Metrics for requests to Git repositories.
     pub git_requests: GitRequests,
-    /// Latest observation of each repository.
-    pub observations: RepositoryObservations,
     /// Sender for repositories whose refs have changed.
     pub changed_repositories: UnboundedSender<ChangedRepositories>,
     /// Push events from Git servers.

@@ -1,32 +1,54 @@
 //! Push events from Git servers. Observes each repository immediately, and then compares the affected
 //! Applications.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ractor::ActorRef;
 use tidegate_application::AppKey;
 use tidegate_application::machine::Input;
 use tidegate_application::project::project_name;
-use tidegate_application::push_events::{PATHS_ANNOTATION, PushEvent};
+use tidegate_application::push_events::{PATHS_ANNOTATION, PushEvent, WebhookChanges};
 use tidegate_application::refresh::RefreshLevel;
+use tidegate_executor::EngineError;
 use tidegate_model::argo::Application;
 use tidegate_source::{Address, UsedDependency, allows, is_affected};
+use tidegate_state::error::ServiceError;
 
-use super::application_cache::ApplicationCache;
-use super::manifests::Manifests;
-use super::messages::{AppMessage, SupervisorMessage};
+use super::ApplicationService;
+use crate::application_cache::ApplicationCache;
+use crate::manifests::Manifests;
+use crate::messages::{AppMessage, SupervisorMessage};
 
 /// A source's own manifest folder, as written in the annotation that lists paths.
 const OWN_FOLDER: &str = ".";
 
+impl ApplicationService {
+    /// Observes the repositories that were pushed to, and then compares the affected Applications. Returns
+    /// the number of affected Applications.
+    pub async fn handle_push(&self, changes: WebhookChanges) -> Result<u64, ServiceError> {
+        let (shared, changes) = (Arc::clone(&self.shared), Arc::new(changes));
+        // There may be no subscriber.
+        let _ = shared.push_events.send(Arc::clone(&changes));
+        let find =
+            move || affected_applications(&changes.pushes, &shared.application_cache, &shared.manifests);
+        let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
+        let all: BTreeSet<&AppKey> = meant.values().flat_map(BTreeMap::keys).collect();
+        let number = u64::try_from(all.len()).unwrap_or(u64::MAX);
+        for (address, applications) in meant {
+            self.observations.start(address, applications, &self.shared.manifests, &self.supervisor);
+        }
+        Ok(number)
+    }
+}
+
 /// Applications to compare, and their priority.
-pub type AffectedApplications = BTreeMap<AppKey, PushPriority>;
+type AffectedApplications = BTreeMap<AppKey, PushPriority>;
 
 /// Priority of comparisons after a push. Thousands of Applications may use a repository, but a push changes
 /// only a few of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PushPriority {
+enum PushPriority {
     /// A file in the Application's manifest folder has changed, or the event doesn't list the changed files.
     First,
     Later,
@@ -35,7 +57,7 @@ pub enum PushPriority {
 /// Repositories that are being observed, and the Applications to compare afterwards. Requests that arrive
 /// during an observation share the next observation.
 #[derive(Clone, Default)]
-pub struct RepositoryObservations(Arc<Mutex<BTreeMap<Address, AffectedApplications>>>);
+pub(super) struct RepositoryObservations(Arc<Mutex<BTreeMap<Address, AffectedApplications>>>);
 
 impl RepositoryObservations {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Address, AffectedApplications>> {
@@ -43,7 +65,7 @@ impl RepositoryObservations {
     }
 
     /// Observes a repository, and then compares these Applications.
-    pub fn start(
+    fn start(
         &self,
         address: Address,
         applications: AffectedApplications,
@@ -94,7 +116,7 @@ fn by_priority(meant: AffectedApplications) -> impl Iterator<Item = AppKey> {
 }
 
 /// Returns the Applications affected by pushes, grouped by changed repository.
-pub fn affected_applications(
+fn affected_applications(
     pushes: &[PushEvent],
     cache: &ApplicationCache,
     manifests: &Manifests,
