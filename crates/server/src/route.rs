@@ -17,7 +17,7 @@ use crate::auth::RequestOrigin;
 use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, QueryParser, inline_schema};
 use crate::tokens::AuthContext;
-use crate::webhooks::{Sender, WebhookEvent, parse_event};
+use crate::webhooks::Sender;
 
 /// A request that has passed the checks of its head.
 pub(crate) struct CheckedRequest {
@@ -109,7 +109,7 @@ pub(crate) struct Route {
     pub needs_body: bool,
     pub status: StatusCode,
     pub content: ResponseContent,
-    handler: Handler,
+    pub handler: Handler,
 }
 
 impl Route {
@@ -300,43 +300,6 @@ where
                 let query = question.parse(request.query.as_deref())?;
                 let body = read_body(&request.body)?;
                 handler(request.into_call(query, body)).await
-            })
-        }),
-    }
-}
-
-/// Creates a POST route for signed events. `B` is the body of the generic format.
-pub(crate) fn webhook_route<B, A, F, Fut>(
-    path: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    handler: F,
-) -> Route
-where
-    B: JsonSchema,
-    A: Serialize + JsonSchema + 'static,
-    F: Fn(Arc<AppState>, WebhookEvent) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<A, Problem>> + Send + 'static,
-{
-    let status = StatusCode::ACCEPTED;
-    Route {
-        method: Method::POST,
-        path,
-        id,
-        summary,
-        access: Access::SignedRequest,
-        query: inline_schema::<NoParameters>(),
-        body: Some(SchemaGenerator::subschema_for::<B>),
-        needs_body: true,
-        status,
-        content: ResponseContent::Json(SchemaGenerator::subschema_for::<A>),
-        handler: Box::new(move |request| {
-            let handler = handler.clone();
-            Box::pin(async move {
-                let CheckedRequest { state, body, sender, .. } = request;
-                let unknown = || Problem::bad_request("the sender of the event is unknown");
-                let webhook_event = parse_event(&sender.ok_or_else(unknown)?, &body)?;
-                json_response(status, &handler(state, webhook_event).await?)
             })
         }),
     }

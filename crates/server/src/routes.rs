@@ -17,8 +17,8 @@ use crate::health::{check_liveness, check_readiness};
 use crate::metrics::{MEDIA_TYPE, METRICS_PATH};
 use crate::openapi::describe_routes;
 use crate::query::NoParameters;
-use crate::route::{Call, ResponseContent, Route, get_route, get_route_as, text_response, webhook_route};
-use crate::webhooks::{self, GenericPush};
+use crate::route::{Call, ResponseContent, Route, get_route, get_route_as, text_response};
+use crate::webhooks::webhook_route;
 
 pub(crate) fn routes() -> Vec<Route> {
     let of_the_process = vec![
@@ -44,12 +44,6 @@ pub(crate) fn routes() -> Vec<Route> {
             Ok(text_response(StatusCode::OK, MEDIA_TYPE, call.state.render_metrics()))
         },
     );
-    let webhook = webhook_route::<GenericPush, _, _, _>(
-        webhooks::WEBHOOK_PATH,
-        "tellPush",
-        "Receive a webhook event and compare the affected applications",
-        webhooks::deliver_event,
-    );
     let of_the_service = [
         session::routes(),
         sign_in::routes(),
@@ -61,7 +55,11 @@ pub(crate) fn routes() -> Vec<Route> {
         hook_output::routes(),
         events::routes(),
     ];
-    of_the_process.into_iter().chain([metrics, webhook]).chain(of_the_service.into_iter().flatten()).collect()
+    of_the_process
+        .into_iter()
+        .chain([metrics, webhook_route()])
+        .chain(of_the_service.into_iter().flatten())
+        .collect()
 }
 
 /// Returns the OpenAPI description of all routes.

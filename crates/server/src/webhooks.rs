@@ -14,26 +14,27 @@ mod provider;
 mod secrets;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use bytes::Bytes;
-use http::HeaderMap;
-use schemars::JsonSchema;
+use http::{HeaderMap, Method, StatusCode};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Duration, Instant};
 
-use crate::app_state::AppState;
+use crate::access::Access;
 use crate::error::ServerError;
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
+use crate::query::{NoParameters, inline_schema};
 use crate::rate_limit::{RateLimiter, check_rate};
+use crate::route::{CheckedRequest, HandlerResult, ResponseContent, Route, json_response};
 
+use self::events::{GenericPush, WebhookEvent, parse_event};
 use self::proof::Proof;
 use self::provider::Provider;
 use self::secrets::Secrets;
 
-pub(crate) use events::{GenericPush, WebhookEvent, parse_event};
+pub(crate) use proof::Sender;
 
 /// Path of the webhook route, which has its own limit on the body size.
 pub(crate) const WEBHOOK_PATH: &str = "/api/webhook";
@@ -41,26 +42,42 @@ pub(crate) const WEBHOOK_PATH: &str = "/api/webhook";
 /// Result of handling an event.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WebhookResult")]
-pub(crate) struct WebhookResult {
+struct WebhookResult {
     /// Name of the event, as sent by the provider.
     event: String,
     /// Number of applications queued for comparison.
     applications: u64,
 }
 
+/// Returns the route for events. The API description contains the body of the generic format.
+pub(crate) fn webhook_route() -> Route {
+    Route {
+        method: Method::POST,
+        path: WEBHOOK_PATH,
+        id: "tellPush",
+        summary: "Receive a webhook event and compare the affected applications",
+        access: Access::SignedRequest,
+        query: inline_schema::<NoParameters>(),
+        body: Some(SchemaGenerator::subschema_for::<GenericPush>),
+        needs_body: true,
+        status: StatusCode::ACCEPTED,
+        content: ResponseContent::Json(SchemaGenerator::subschema_for::<WebhookResult>),
+        handler: Box::new(|request| Box::pin(deliver_event(request))),
+    }
+}
+
 /// Delivers an event to the application service. Doesn't wait if the applications haven't been loaded yet,
 /// because all of them are compared after loading.
-pub(crate) async fn deliver_event(
-    state: Arc<AppState>,
-    webhook_event: WebhookEvent,
-) -> Result<WebhookResult, Problem> {
-    let WebhookEvent { event, changes } = webhook_event;
+async fn deliver_event(request: CheckedRequest) -> HandlerResult {
+    let CheckedRequest { state, body, sender, .. } = request;
+    let unknown = || Problem::bad_request("the sender of the event is unknown");
+    let WebhookEvent { event, changes } = parse_event(&sender.ok_or_else(unknown)?, &body)?;
     let not_yet = || Problem::new(Code::NotReady, "the first comparison of the applications is in progress");
     let applications = match changes.is_empty() {
         true => 0,
         false => state.queries()?.applications_if_ready().ok_or_else(not_yet)?.handle_push(changes).await?,
     };
-    Ok(WebhookResult { event, applications })
+    json_response(StatusCode::ACCEPTED, &WebhookResult { event, applications })
 }
 
 /// Access control and limits for webhooks.
@@ -71,13 +88,6 @@ pub(crate) struct Webhooks {
     /// Permits for reading the bodies of unauthenticated senders.
     body_permits: Semaphore,
     body_timeout: Duration,
-}
-
-/// Sender of an event, as far as the request head tells.
-pub(crate) struct Sender {
-    provider: Provider,
-    event: String,
-    proof: Proof,
 }
 
 impl Webhooks {
@@ -118,12 +128,5 @@ impl Webhooks {
             _ => Err(Problem::new(Code::TooOften, "too many concurrent events")
                 .with_retry_after(self.body_timeout)),
         }
-    }
-}
-
-impl Sender {
-    /// Rejects a body that can't be authenticated.
-    pub fn verify_body(&self, body: &Bytes) -> Result<(), Problem> {
-        if self.proof.is_valid_for(body) { Ok(()) } else { Err(proof::authentication_problem(self.provider)) }
     }
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderMap;
 use http::header::{self, HeaderName};
@@ -26,6 +27,20 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("x-tidegate-timestamp");
 /// Maximum difference in seconds between the timestamp of a generic event and the current time.
 const FRESH_SECONDS: u64 = 300;
 
+/// Sender of an event, as far as the request head tells.
+pub(crate) struct Sender {
+    pub(super) provider: Provider,
+    pub(super) event: String,
+    pub(super) proof: Proof,
+}
+
+impl Sender {
+    /// Rejects a body that can't be authenticated.
+    pub fn verify_body(&self, body: &Bytes) -> Result<(), Problem> {
+        if self.proof.is_valid_for(body) { Ok(()) } else { Err(authentication_problem(self.provider)) }
+    }
+}
+
 /// Proof that an event is authentic.
 pub(super) enum Proof {
     /// Authenticity already proven by the headers.
@@ -35,7 +50,7 @@ pub(super) enum Proof {
 }
 
 /// Returns the response to a failed authentication, without the reason.
-pub(super) fn authentication_problem(provider: Provider) -> Problem {
+fn authentication_problem(provider: Provider) -> Problem {
     let message = format!("the event from {} is not authenticated", provider.name());
     let next = "configure the webhook with the secret from --webhook-secrets".to_owned();
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
