@@ -223,6 +223,25 @@ impl SupervisorState {
         if self.is_stopping { Err(EngineError::ShuttingDown) } else { Ok(()) }
     }
 
+    /// Defers a message while its operation is being read. Otherwise, hands it back.
+    fn defer(&mut self, message: SupervisorMessage) -> Option<SupervisorMessage> {
+        let about = match &message {
+            SupervisorMessage::Resume { operation, .. }
+            | SupervisorMessage::Wait { operation, .. }
+            | SupervisorMessage::Request { operation, .. }
+            | SupervisorMessage::Inspect { operation, .. }
+            | SupervisorMessage::RunningHooks { operation, .. } => self.resuming.get_mut(operation),
+            _ => None,
+        };
+        match about {
+            Some(resuming) => {
+                resuming.deferred_messages.push(message);
+                None
+            }
+            None => Some(message),
+        }
+    }
+
     async fn submit(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submission) {
         match self.find_open_operation(&submit.request.application) {
             OpenOperation::None => self.start_operation(myself, submit).await,

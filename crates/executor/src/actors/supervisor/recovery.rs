@@ -46,25 +46,6 @@ impl SupervisorState {
         self.read_operation(myself, operation, ReadPurpose::Resume);
     }
 
-    /// Defers a message while its operation is being read. Otherwise, hands it back.
-    pub(super) fn defer(&mut self, message: SupervisorMessage) -> Option<SupervisorMessage> {
-        let about = match &message {
-            SupervisorMessage::Resume { operation, .. }
-            | SupervisorMessage::Wait { operation, .. }
-            | SupervisorMessage::Request { operation, .. }
-            | SupervisorMessage::Inspect { operation, .. }
-            | SupervisorMessage::RunningHooks { operation, .. } => self.resuming.get_mut(operation),
-            _ => None,
-        };
-        match about {
-            Some(resuming) => {
-                resuming.deferred_messages.push(message);
-                None
-            }
-            None => Some(message),
-        }
-    }
-
     fn read_operation(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
