@@ -2,7 +2,7 @@
 //! pushes and changes.
 //!
 //! ```text
-//! head ─ identify_sender ──▶ body ─ verify_body ──▶ parse_event ──▶ deliver_event ──▶
+//! head ─ identify_sender ──▶ body ─ verify_body ──▶ deliver_event ─ parse_event ──▶
 //! ApplicationService::handle_push
 //! ```
 //!
