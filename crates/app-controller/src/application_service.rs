@@ -49,7 +49,7 @@ pub struct ApplicationService {
 }
 
 impl ApplicationService {
-    /// Creates the interface of running actors.
+    /// Creates the service for running actors.
     pub(super) fn new(shared: Arc<SharedState>, supervisor: ActorRef<SupervisorMessage>) -> Self {
         Self { shared, supervisor, observations: RepositoryObservations::default() }
     }

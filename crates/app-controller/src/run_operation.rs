@@ -192,13 +192,17 @@ async fn begin(
     if let Some(reason) = unfounded_deletion_message(application) {
         return Err(StartError::Refused(reason));
     }
+    // If another operation of the Application is running, for example because of `tidegate sync`, that
+    // operation finishes first.
+    let if_open = ClaimConflictPolicy::Queue;
+    let start = async |request, targets| match is_new {
+        true => shared.engine.start_with_policy(operation, request, targets, if_open).await,
+        false => shared.engine.ensure_with_policy(operation, request, targets, if_open).await,
+    };
     if operation::deletion_cascade(&requested).is_some() {
         let (request, targets) =
             delete::engine_request(shared, application).await.map_err(StartError::Refused)?;
-        return Ok(shared
-            .engine
-            .ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue)
-            .await?);
+        return Ok(start(request, targets).await?);
     }
     if let Some(hash) = approval::requested_plan(&requested) {
         return plan_approval::begin_plan(shared, application, &requested, operation, hash).await;
@@ -209,14 +213,7 @@ async fn begin(
     let admitted = admission::check(shared, application, &requested, Stage::Start).await?;
     let (request, mut targets) = admitted.engine_input(shared, application, &requested).await?;
     targets.compared = plan.map(|retained| retained.plan);
-    // If another operation of the Application is running, for example because of `tidegate sync`, that
-    // operation finishes first.
-    let if_open = ClaimConflictPolicy::Queue;
-    match is_new {
-        true => shared.engine.start_with_policy(operation, request, targets, if_open).await?,
-        false => shared.engine.ensure_with_policy(operation, request, targets, if_open).await?,
-    }
-    Ok(())
+    Ok(start(request, targets).await?)
 }
 
 /// Reports an operation's progress after each change, but at most once per interval.

@@ -112,12 +112,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         match self.resume(operation).await {
             Err(EngineError::UnknownOperation { .. }) => {
-                match self.start_with_policy(operation, request, targets, if_open).await {
-                    // A concurrent call has already started the operation.
-                    Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
-                    Err(EngineError::AlreadyFinished { .. }) => Ok(()),
-                    started => started,
-                }
+                self.start_with_policy(operation, request, targets, if_open).await
             }
             Err(EngineError::AlreadyFinished { .. }) => Ok(()),
             resumed => resumed,
@@ -192,8 +187,9 @@ impl Engine {
         EngineError::LogFailed { reason }
     }
 
-    /// Like [`Engine::submit_with_policy`], with an ID from [`Engine::next_id`] that no call has used yet. If
-    /// an earlier call may have used the ID, use [`Engine::ensure_with_policy`].
+    /// Like [`Engine::submit_with_policy`], with an ID from [`Engine::next_id`] that no call has used yet. Has no
+    /// effect if a concurrent call has started the operation. If an earlier call may have used the ID, use
+    /// [`Engine::ensure_with_policy`], which looks for it in the log.
     pub async fn start_with_policy(
         &self,
         operation: OperationId,
@@ -228,7 +224,11 @@ impl Engine {
                 reply,
             })
         };
-        self.call_supervisor(submit).await
+        match self.call_supervisor(submit).await {
+            Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
+            Err(EngineError::AlreadyFinished { .. }) => Ok(()),
+            started => started,
+        }
     }
 
     /// Resumes an open operation. Has no effect if it is already running.

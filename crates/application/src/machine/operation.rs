@@ -190,7 +190,8 @@ impl ApplicationMachine {
                     return;
                 }
                 request.set_info(ID_INFO, id.to_string());
-                self.new_operation = Some(id);
+                // The ID of an approved plan's operation may come from an earlier process.
+                self.new_operation = approval::requested_plan(request).is_none().then_some(id);
                 operation::set_revisions(&mut self.application, &revisions);
             }
             Err(message) => {

@@ -129,6 +129,8 @@ enum Task {
     /// The handover, until the engine has the operation. Then the operation's end.
     Operation {
         operation: OperationId,
+        /// True if the engine doesn't look for the operation in the log.
+        is_new: bool,
         application: Arc<Application>,
     },
 }
@@ -225,7 +227,7 @@ impl Controller {
                     assert!(is_stored || is_logged, "a crash could lose operation {operation}");
                     assert!(!is_new || !is_logged, "the engine already has operation {operation}");
                     let application = self.machine.application().share();
-                    self.tasks.push_back(Task::Operation { operation, application });
+                    self.tasks.push_back(Task::Operation { operation, is_new, application });
                 }
                 Effect::AnswerRefresh { request, answer } => {
                     let before = self.answers.insert(request, Some(answer));
@@ -333,7 +335,9 @@ impl Controller {
                 let result = Ok((vec![revision], id));
                 self.deliver(Input::Prepared { preparation, result });
             }
-            Task::Operation { operation, application } => self.advance_operation(operation, application),
+            Task::Operation { operation, is_new, application } => {
+                self.advance_operation(operation, is_new, application);
+            }
         }
     }
 
@@ -363,11 +367,12 @@ impl Controller {
         })));
     }
 
-    fn advance_operation(&mut self, id: OperationId, application: Arc<Application>) {
+    fn advance_operation(&mut self, id: OperationId, is_new: bool, application: Arc<Application>) {
         let known = self.log.iter().position(|one| one.id == id);
         let index = match known {
             // The operation ends.
             Some(index) => {
+                assert!(!is_new, "the engine would run operation {id} again");
                 let now = self.now;
                 let one = &mut self.log[index];
                 if one.finished_at.is_none() {
@@ -391,7 +396,7 @@ impl Controller {
                     started_at: self.now,
                     finished_at: None,
                 });
-                self.tasks.push_back(Task::Operation { operation: id, application });
+                self.tasks.push_back(Task::Operation { operation: id, is_new: false, application });
                 self.log.len() - 1
             }
         };

@@ -41,7 +41,7 @@ pub(crate) use self::state::{Submission, SupervisorMessage};
 
 pub(crate) struct Supervisor;
 
-/// An application's open operation, of which it has at most one.
+/// Open operation of an application. An application has at most one.
 enum OpenOperation {
     None,
     One(OperationId),

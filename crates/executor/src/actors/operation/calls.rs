@@ -1,4 +1,4 @@
-//! Cluster commands in flight. Each command gets a result even if its job is dropped or panics, so no command
+//! Cluster commands in flight. Each command gets a result even if its call is dropped or panics, so no command
 //! is lost.
 
 use std::sync::Arc;
