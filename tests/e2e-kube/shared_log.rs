@@ -1,6 +1,7 @@
 //! Services that share an operation log in PostgreSQL. One leads, and the others are standbys.
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -224,14 +225,23 @@ pub async fn a_standby_answers_like_the_leader() {
     standby.run(&bench, &["sync", "shop", "--async"]).expect_code(0);
     let before = wait_until(&bench, is_running).await;
     // No request fails while the leader hands over.
-    first.signal("TERM");
-    let mut answered = 0;
-    while first.wait_for_exit(Duration::ZERO).is_none() {
-        standby.run(&bench, &["get", "shop"]).expect_code(0);
-        answered += 1;
-    }
-    eprintln!("{answered} requests were answered during the shutdown");
-    standby.run(&bench, &["get", "shop"]).expect_code(0);
+    let is_over = AtomicBool::new(false);
+    let answered = std::thread::scope(|scope| {
+        let clients = scope.spawn(|| {
+            let mut answered = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                standby.run(&bench, &["get", "shop"]).expect_code(0);
+                answered += 1;
+            }
+            answered
+        });
+        first.signal("TERM");
+        first.finish().expect_code(0);
+        second.wait_for_line("managing");
+        is_over.store(true, Ordering::SeqCst);
+        clients.join().unwrap()
+    });
+    assert!(answered > 0);
     complete_job(&bench, "migrate").await;
     let now = wait_until(&bench, is_done).await;
     assert_eq!(operation_id(&now), operation_id(&before), "it must be the same operation");

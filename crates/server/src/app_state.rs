@@ -31,6 +31,8 @@ pub struct AppState {
     wait_reason: watch::Sender<Option<String>>,
     /// Leader among the services that share an operation log.
     leader: watch::Sender<Leader>,
+    /// Reason why a standby can't forward requests to the leader, if it can't.
+    leader_failure: watch::Sender<Option<String>>,
     sessions: Arc<Sessions>,
     event_buffer: Arc<EventBuffer>,
     pub(crate) metrics: Arc<Metrics>,
@@ -57,6 +59,8 @@ impl AppState {
             shutdown: watch::Sender::new(false),
             wait_reason: watch::Sender::new(None),
             leader: watch::Sender::new(Leader::This),
+            // The first check follows at once.
+            leader_failure: watch::Sender::new(Some("the leader has not been checked yet".to_owned())),
             sessions: Arc::default(),
             event_buffer: Arc::new(EventBuffer::new(process, now)),
             metrics: Arc::new(Metrics::new(now)),
@@ -92,18 +96,26 @@ impl AppState {
 
     /// Sets the leader that a standby forwards requests to. [`AppState::set_handles`] makes this service the leader.
     pub fn set_leader(&self, leader: Leader) {
-        self.leader.send_replace(leader);
+        self.leader.send_if_modified(|current| {
+            let is_changed = *current != leader;
+            *current = leader;
+            is_changed
+        });
     }
 
-    /// Lets requests wait for this service, which is taking over from another leader.
+    pub(crate) fn set_leader_failure(&self, failure: Option<String>) {
+        self.leader_failure.send_replace(failure);
+    }
+
+    /// Returns the reason why the service is waiting, if it is.
+    pub(crate) fn wait_reason(&self) -> Option<String> {
+        self.wait_reason.borrow().clone()
+    }
+
+    /// Lets requests wait for this service, which is taking over as the leader.
     pub fn take_over(&self) {
-        self.leader.send_if_modified(|leader| match leader {
-            Leader::Other { .. } => {
-                *leader = Leader::Changing;
-                true
-            }
-            Leader::This | Leader::Changing => false,
-        });
+        self.set_wait_reason(None);
+        self.set_leader(Leader::Changing);
     }
 
     /// Returns the leader.
@@ -148,8 +160,7 @@ impl AppState {
     /// Returns the query handler.
     pub(crate) fn queries(&self) -> Result<&Arc<Queries>, Problem> {
         let missing = || {
-            let waiting = self.wait_reason.borrow().clone();
-            let reason = waiting.unwrap_or_else(|| "the operation log is not open yet".to_owned());
+            let reason = self.wait_reason().unwrap_or_else(|| "the operation log is not open yet".to_owned());
             Problem::new(Code::NotReady, reason)
         };
         self.handles.get().map(|parts| &parts.queries).ok_or_else(missing)
@@ -170,15 +181,15 @@ impl AppState {
         if *self.shutdown.borrow() {
             return Some("the process is shutting down".to_owned());
         }
-        if self.leader.borrow().is_reachable() {
-            return None;
+        if self.leader.borrow().has_address() {
+            return self.leader_failure.borrow().clone();
         }
         match self.queries() {
             Err(problem) => Some(problem.message),
             Ok(queries) if !queries.has_observed_applications() => {
                 Some("the first comparison of the applications is in progress".to_owned())
             }
-            Ok(_) => self.wait_reason.borrow().clone().or_else(|| self.failure_reason()),
+            Ok(_) => self.wait_reason().or_else(|| self.failure_reason()),
         }
     }
 }

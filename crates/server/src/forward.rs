@@ -1,9 +1,10 @@
 //! Forwards requests from a standby to the leader, with which it shares the operation log.
 //!
-//! The leader authenticates and handles a forwarded request as if the client had sent it directly. A leader that is
-//! only known from the past may have become a standby, so a standby never forwards a request twice. While the leader
-//! changes, requests wait, unless the former leader may already have executed them.
+//! The leader authenticates and handles a forwarded request as if the client had sent it directly. A service that was
+//! the leader may have become a standby, so a request is never forwarded twice. While the leader changes, requests
+//! wait, unless the former leader may already have executed them.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
 use http_body_util::{BodyDataStream, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -22,16 +23,17 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout};
 
+use crate::app_state::AppState;
 use crate::leader::Leader;
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
 
 /// Header of a forwarded request.
 pub(crate) const FORWARDED: HeaderName = HeaderName::from_static("x-tidegate-forwarded");
-/// Header of the response from a service that a request was forwarded to, but that is not the leader.
+/// Header of the response from a service that received a forwarded request, but is not the leader.
 const NOT_LEADER: HeaderName = HeaderName::from_static("x-tidegate-not-leader");
 /// Headers that apply to a single connection.
 const CONNECTION_HEADERS: [HeaderName; 8] = [
@@ -45,10 +47,14 @@ const CONNECTION_HEADERS: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Interval between checks that the leader can be reached.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after which an unused connection is closed. Shorter than the same time of the leader, which must not close a
 /// connection that is about to be used.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of open requests. Lower than the leader's limit for the connections from one address.
+const REQUESTS_MAX: usize = 96;
 
 /// TLS settings for connections to other services.
 #[derive(Clone, Debug)]
@@ -60,14 +66,17 @@ pub struct PeerTls {
 }
 
 /// Client for requests to the leader.
-pub(crate) struct Forwarder(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub(crate) struct Forwarder {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    permits: Arc<Semaphore>,
+}
 
-/// Request that a standby received.
-pub(crate) enum ReceivedRequest {
-    /// This service must handle the request, because it is or has become the leader.
-    Own(Request<Body>),
-    /// The leader has handled the request.
-    Forwarded(Response<Body>),
+/// Request that a service has received, or the response if another service has handled it.
+pub(crate) enum RoutedRequest {
+    /// This service must handle the request, because it is the leader.
+    Local(Request<Body>),
+    /// Response of the leader.
+    Remote(Response<Body>),
 }
 
 /// Result of one attempt to forward a request.
@@ -94,49 +103,63 @@ impl Forwarder {
         let connector = builder.enable_http1().wrap_connector(tcp);
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
-        Self(client.build(connector))
+        Self { client: client.build(connector), permits: Arc::new(Semaphore::new(REQUESTS_MAX)) }
     }
 
     /// Forwards a request to the leader, or returns it once this service is the leader. Waits while the leader changes.
     pub async fn forward(
         &self,
-        mut leader: watch::Receiver<Leader>,
+        state: &AppState,
         parts: Parts,
         body: Bytes,
         limits: &Limits,
-    ) -> Result<ReceivedRequest, Problem> {
+    ) -> Result<RoutedRequest, Problem> {
+        let mut leader = state.leader();
         // The leader's own limit applies first.
         let response_timeout = limits.response_timeout.saturating_add(limits.body_timeout);
         let deadline = Instant::now() + limits.leader_timeout;
+        let acquired = tokio::time::timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await;
+        let Ok(Ok(permit)) = acquired else {
+            let problem = Problem::new(Code::TooOften, "too many requests are waiting for the leader");
+            return Err(problem.with_retry_after(RETRY_DELAY));
+        };
         loop {
             let current = leader.borrow_and_update().clone();
             let reason = match &current {
                 Leader::This => {
-                    return Ok(ReceivedRequest::Own(Request::from_parts(parts, Body::from(body))));
+                    return Ok(RoutedRequest::Local(Request::from_parts(parts, Body::from(body))));
                 }
-                Leader::Changing => "this service is taking over as the leader".to_owned(),
+                Leader::Changing => state
+                    .wait_reason()
+                    .unwrap_or_else(|| "this service is taking over as the leader".to_owned()),
                 Leader::Other { name, address: None } => return Err(no_address_problem(name)),
                 Leader::Other { name, address: Some(address) } => {
-                    let sending = self.send(address, &parts, body.clone());
+                    let sending = timeout(response_timeout, self.send(address, &parts, body.clone()));
                     let attempt = tokio::select! {
-                        attempt = tokio::time::timeout(response_timeout, sending) => {
-                            attempt.unwrap_or_else(|_| Attempt::Unknown("does not respond".to_owned()))
+                        attempt = sending => {
+                            attempt.unwrap_or_else(|_| Attempt::Unknown("did not respond in time".to_owned()))
                         }
-                        () = wait_for_other(&mut leader, &current) => Attempt::Unknown("is no longer the leader".to_owned()),
+                        () = wait_for_other(&mut leader, &current) => {
+                            Attempt::Unknown("is no longer the leader".to_owned())
+                        }
                     };
                     match attempt {
                         Attempt::Response(response) => {
-                            return Ok(ReceivedRequest::Forwarded(pass_on(response, leader, current)));
+                            let open = OpenResponse {
+                                leader,
+                                current,
+                                shutdown: state.shutdown_signal(),
+                                _permit: permit,
+                            };
+                            return Ok(RoutedRequest::Remote(open.relay(response)));
                         }
-                        Attempt::NotExecuted(reason) => format!("{name}, the leader, {reason}"),
-                        Attempt::Unknown(reason) if parts.method.is_safe() => {
-                            format!("{name}, the leader, {reason}")
+                        Attempt::Unknown(reason) if !parts.method.is_safe() => {
+                            let message =
+                                format!("the leader ({name}) {reason}; it may have executed the request");
+                            return Err(Problem::new(Code::NoAnswer, message));
                         }
-                        Attempt::Unknown(reason) => {
-                            return Err(Problem::new(
-                                Code::NoAnswer,
-                                format!("{name}, which executes requests, {reason}"),
-                            ));
+                        Attempt::NotExecuted(reason) | Attempt::Unknown(reason) => {
+                            format!("the leader ({name}) {reason}")
                         }
                     }
                 }
@@ -144,7 +167,37 @@ impl Forwarder {
             if Instant::now() >= deadline {
                 return Err(Problem::new(Code::NotReady, reason).with_retry_after(RETRY_DELAY));
             }
-            let _ = tokio::time::timeout(RETRY_DELAY, leader.changed()).await;
+            let _ = timeout(RETRY_DELAY, leader.changed()).await;
+        }
+    }
+
+    /// Regularly checks whether the leader can be reached, and records the result in the state. Runs until it is dropped.
+    pub async fn check_leader(&self, state: &AppState) {
+        let mut leader = state.leader();
+        let mut last_failure: Option<String> = None;
+        loop {
+            let current = leader.borrow_and_update().clone();
+            let Leader::Other { name, address: Some(address) } = current else {
+                state.set_leader_failure(None);
+                if leader.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let (mut parts, ()) = Request::new(()).into_parts();
+            (parts.method, parts.uri) = (Method::GET, Uri::from_static("/readyz"));
+            let failure = match timeout(CHECK_INTERVAL, self.send(&address, &parts, Bytes::new())).await {
+                Ok(Attempt::Response(_)) => None,
+                Ok(Attempt::NotExecuted(reason) | Attempt::Unknown(reason)) => Some(reason),
+                Err(_) => Some(format!("did not respond within {} s", CHECK_INTERVAL.as_secs())),
+            };
+            let failure = failure.map(|reason| format!("the leader ({name}) {reason}"));
+            if failure.is_some() && failure != last_failure {
+                tracing::warn!(%address, "cannot forward requests: {}", failure.as_deref().unwrap_or_default());
+            }
+            last_failure.clone_from(&failure);
+            state.set_leader_failure(failure);
+            let _ = timeout(CHECK_INTERVAL, leader.changed()).await;
         }
     }
 
@@ -165,19 +218,58 @@ impl Forwarder {
         // The client computes the length of the body that it sends.
         request.headers_mut().remove(header::CONTENT_LENGTH);
         request.headers_mut().insert(FORWARDED, HeaderValue::from_static("1"));
-        match self.0.request(request).await {
+        match self.client.request(request).await {
             Ok(response) if response.headers().contains_key(NOT_LEADER) => {
                 Attempt::NotExecuted("has become a standby".to_owned())
             }
             Ok(response) => Attempt::Response(response),
             Err(error) if error.is_connect() => {
-                tracing::debug!(%error, "failed to connect to the leader");
-                Attempt::NotExecuted("cannot be reached".to_owned())
+                Attempt::NotExecuted(format!("cannot be reached: {}", root_cause(&error)))
             }
-            Err(error) => {
-                tracing::debug!(%error, "failed to forward a request");
-                Attempt::Unknown("closed the connection".to_owned())
-            }
+            Err(error) => Attempt::Unknown(format!("closed the connection: {}", root_cause(&error))),
+        }
+    }
+}
+
+/// Response of the leader while a standby relays it.
+struct OpenResponse {
+    leader: watch::Receiver<Leader>,
+    /// Leader that sends the response.
+    current: Leader,
+    shutdown: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl OpenResponse {
+    /// Returns the response for the client. A response of unknown length, such as a stream of events, is aborted when
+    /// the leader changes, and ends when this service shuts down, so that the client continues at another service.
+    fn relay(self, response: Response<Incoming>) -> Response<Body> {
+        let (mut parts, body) = response.into_parts();
+        parts.headers = end_to_end_headers(&parts.headers);
+        let is_stream = !parts.headers.contains_key(header::CONTENT_LENGTH);
+        let data = futures_util::stream::unfold(
+            (BodyDataStream::new(body), self),
+            move |(mut data, mut open)| async move {
+                let next = if is_stream {
+                    open.next_of_stream(&mut data).await
+                } else {
+                    data.next().await.map(|next| next.map_err(io::Error::other))
+                };
+                next.map(|next| (next, (data, open)))
+            },
+        );
+        Response::from_parts(parts, Body::from_stream(data))
+    }
+
+    async fn next_of_stream(
+        &mut self,
+        data: &mut BodyDataStream<Incoming>,
+    ) -> Option<Result<Bytes, io::Error>> {
+        let Self { leader, current, shutdown, .. } = self;
+        tokio::select! {
+            next = data.next() => next.map(|next| next.map_err(io::Error::other)),
+            () = wait_for_other(leader, current) => Some(Err(io::Error::other("the leader has changed"))),
+            _ = shutdown.wait_for(|is_ending| *is_ending) => None,
         }
     }
 }
@@ -197,7 +289,7 @@ fn no_address_problem(name: &str) -> Problem {
             .to_owned(),
         ..Problem::new(
             Code::NotReady,
-            format!("this service is a standby, and the leader, {name}, does not advertise an address"),
+            format!("this service is a standby, and the leader ({name}) advertises no address"),
         )
     }
 }
@@ -209,31 +301,32 @@ async fn wait_for_other(leader: &mut watch::Receiver<Leader>, current: &Leader) 
     }
 }
 
-/// Returns the leader's response to the client. Aborts a response that is still open when the leader changes, so that
-/// clients that follow events connect to the new leader.
-fn pass_on(response: Response<Incoming>, leader: watch::Receiver<Leader>, current: Leader) -> Response<Body> {
-    let (mut parts, body) = response.into_parts();
-    parts.headers = end_to_end_headers(&parts.headers);
-    let open = (BodyDataStream::new(body), leader, current);
-    let data = futures_util::stream::unfold(open, |(mut data, mut leader, current)| async {
-        let next = tokio::select! {
-            next = data.next() => next?.map_err(io::Error::other),
-            () = wait_for_other(&mut leader, &current) => Err(io::Error::other("the leader has changed")),
-        };
-        Some((next, (data, leader, current)))
-    });
-    Response::from_parts(parts, Body::from_stream(data))
-}
-
-/// Returns the headers without those that apply to a single connection.
+/// Returns the headers without those that apply to a single connection. A client can't remove the headers that the
+/// leader uses to authenticate it.
 fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
+    const KEPT: [HeaderName; 5] = [
+        header::HOST,
+        header::AUTHORIZATION,
+        header::COOKIE,
+        header::ORIGIN,
+        HeaderName::from_static("sec-fetch-site"),
+    ];
     let named = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<HeaderName> =
         named.flat_map(|list| list.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
-    let is_end_to_end = |name: &HeaderName| !CONNECTION_HEADERS.contains(name) && !named.contains(name);
+    let is_dropped =
+        |name: &HeaderName| CONNECTION_HEADERS.contains(name) || named.contains(name) && !KEPT.contains(name);
     headers
         .iter()
-        .filter(|(name, _)| is_end_to_end(name))
+        .filter(|(name, _)| !is_dropped(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
 }

@@ -15,7 +15,7 @@ pub enum Leader {
         /// URL of its API, if it advertises one.
         address: Option<Uri>,
     },
-    /// This service takes over, and can't handle requests yet.
+    /// Unknown, because this service is starting or taking over.
     Changing,
 }
 
@@ -26,13 +26,13 @@ impl Leader {
         Self::Other { name: name.into(), address }
     }
 
-    /// Returns true if requests can be forwarded.
-    pub(crate) fn is_reachable(&self) -> bool {
+    /// Returns true for another service that advertises an address.
+    pub(crate) fn has_address(&self) -> bool {
         matches!(self, Self::Other { address: Some(_), .. })
     }
 }
 
-/// Parses a URL that consists only of a scheme, a host and an optional port. Returns it without a trailing slash.
+/// Parses a URL that consists only of a scheme, a host and an optional port, and removes a trailing slash.
 pub fn parse_service_url(text: &str) -> Result<String, String> {
     let expected = || "use http://HOST:PORT or https://HOST:PORT".to_owned();
     let uri: Uri = text.parse().map_err(|_| expected())?;

@@ -51,6 +51,7 @@ pub struct Server {
     provider: Option<String>,
     state: Arc<AppState>,
     accept_task: JoinHandle<()>,
+    leader_check: JoinHandle<()>,
 }
 
 /// State shared by all connections.
@@ -94,12 +95,13 @@ impl Server {
             shutdown: app_state.shutdown_signal(),
         });
         let accept_task = tokio::spawn(accept_connections(listener, door));
+        let leader_check = tokio::spawn(async move { middleware.check_leader().await });
         let provider = oidc.as_ref().map(|oidc| oidc.name().to_owned());
         // An unreachable provider is reported but doesn't prevent startup.
         if let Some(oidc) = oidc {
             tokio::spawn(async move { oidc.check_provider().await });
         }
-        Ok(Self { address, token, provider, state: Arc::clone(app_state), accept_task })
+        Ok(Self { address, token, provider, state: Arc::clone(app_state), accept_task, leader_check })
     }
 
     /// Returns the token generated for the user who started the process, if any.
@@ -128,6 +130,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.state.shut_down();
         self.accept_task.abort();
+        self.leader_check.abort();
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Metrics {
     sync_counts: Mutex<SyncCounts>,
     /// Number of responses, by route and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// Number of forwarded requests, by status.
+    forwarded_requests: Mutex<BTreeMap<u16, u64>>,
 }
 
 fn lock<T>(locked: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -57,12 +59,19 @@ impl Metrics {
     pub fn new(now: Timestamp) -> Self {
         let (operations, sync_counts) =
             (Mutex::new(OperationMetrics::new(now)), Mutex::new(SyncCounts::new(now)));
-        Self { operations, sync_counts, requests: Mutex::default() }
+        Self { operations, sync_counts, requests: Mutex::default(), forwarded_requests: Mutex::default() }
     }
 
     pub fn count_response(&self, route: &'static str, status: u16) {
         let mut requests = lock(&self.requests);
         let count = requests.entry((route, status)).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// Counts a request that a standby has forwarded to the leader, or couldn't forward.
+    pub fn count_forwarded(&self, status: u16) {
+        let mut requests = lock(&self.forwarded_requests);
+        let count = requests.entry(status).or_default();
         *count = count.saturating_add(1);
     }
 

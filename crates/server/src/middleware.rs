@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::access::{Access, Caller};
 use crate::app_state::AppState;
 use crate::auth::{Authenticator, RequestOrigin};
-use crate::forward::{self, FORWARDED, Forwarder, PeerTls, ReceivedRequest};
+use crate::forward::{self, FORWARDED, Forwarder, PeerTls, RoutedRequest};
 use crate::headers::{CONTROL_NAMESPACE, single_header};
 use crate::leader::Leader;
 use crate::limits::Limits;
@@ -42,6 +42,8 @@ pub(crate) struct Middleware {
     caller_limiter: RateLimiter,
     unauthenticated_limiter: RateLimiter,
     page_limiter: RateLimiter,
+    /// Limits requests that a standby forwards without having checked the caller.
+    session_limiter: RateLimiter,
 }
 
 impl Middleware {
@@ -55,6 +57,7 @@ impl Middleware {
         let rates = [limits.total_rate, limits.caller_rate, limits.unauthenticated_rate, limits.page_rate];
         let [total_limiter, caller_limiter, unauthenticated_limiter, page_limiter] =
             rates.map(RateLimiter::new);
+        let session_limiter = RateLimiter::new(limits.page_rate);
         Self {
             state,
             authenticator: Arc::new(authenticator),
@@ -65,21 +68,25 @@ impl Middleware {
             caller_limiter,
             unauthenticated_limiter,
             page_limiter,
+            session_limiter,
         }
     }
 
     /// Forwards a request to the leader if this service is a standby. Otherwise, returns it.
-    pub async fn forward_request(
-        &self,
-        route: &Route,
-        request: Request<Body>,
-    ) -> Result<ReceivedRequest, Problem> {
-        let forwarder = match &self.forwarder {
-            Some(forwarder) if !is_local(route) => forwarder,
-            _ => return Ok(ReceivedRequest::Own(request)),
+    pub async fn forward_if_standby(&self, route: &Route, request: Request<Body>) -> RoutedRequest {
+        let response = match self.forward_request(route, request).await {
+            Ok(RoutedRequest::Local(request)) => return RoutedRequest::Local(request),
+            Ok(RoutedRequest::Remote(response)) => finish_response(Ok(response)),
+            Err(problem) => finish_response(Err(problem)),
         };
+        self.state.metrics.count_forwarded(response.status().as_u16());
+        RoutedRequest::Remote(response)
+    }
+
+    async fn forward_request(&self, route: &Route, request: Request<Body>) -> Result<RoutedRequest, Problem> {
+        let Some(forwarder) = &self.forwarder else { return Ok(RoutedRequest::Local(request)) };
         let is_leader = *self.state.leader().borrow() == Leader::This;
-        let is_forwarded = request.headers().contains_key(FORWARDED);
+        let is_forwarded = request.headers().contains_key(&FORWARDED);
         if is_leader {
             // A standby that others can reach must not give them the rights of local users.
             if is_forwarded && !self.authenticator.needs_authentication() {
@@ -88,21 +95,50 @@ impl Middleware {
                     ..Problem::new(Code::Forbidden, "the leader accepts only local requests")
                 });
             }
-            return Ok(ReceivedRequest::Own(request));
+            return Ok(RoutedRequest::Local(request));
         }
         if is_forwarded {
-            return Ok(ReceivedRequest::Forwarded(forward::not_leader_response()));
+            return Ok(RoutedRequest::Remote(forward::not_leader_response()));
         }
-        check_rate(self.total_limiter.count_request(SHARED_KEY, Instant::now()))?;
-        let (parts, body) = request.into_parts();
-        let body = match route.access {
+        if is_local(route) {
+            return Ok(RoutedRequest::Local(request));
+        }
+        let now = Instant::now();
+        let limit = match route.access {
             Access::SignedRequest => {
-                let _place = self.webhooks.acquire_body_permit().await?;
-                self.collect_body(body, self.limits.webhook_bytes).await?
+                self.webhooks.identify_sender(request.headers(), now)?;
+                self.limits.webhook_bytes
             }
-            _ => self.collect_body(body, self.limits.body_bytes).await?,
+            _ if request.headers().contains_key(header::AUTHORIZATION) => {
+                match self.authenticate(&request, now) {
+                    Ok(_) => check_rate(self.total_limiter.count_request(SHARED_KEY, now))?,
+                    // The leader decides, because its token file may be newer.
+                    Err(problem) if problem.code == Code::Unauthorized => {}
+                    Err(problem) => return Err(problem),
+                }
+                self.limits.body_bytes
+            }
+            // Only the leader can check sessions.
+            _ => {
+                check_rate(self.session_limiter.count_request(SHARED_KEY, now))?;
+                self.limits.body_bytes
+            }
         };
-        forwarder.forward(self.state.leader(), parts, body, &self.limits).await
+        let _place = match route.access {
+            // Held until the response, because the body can be large.
+            Access::SignedRequest => Some(self.webhooks.acquire_body_permit().await?),
+            _ => None,
+        };
+        let (parts, body) = request.into_parts();
+        let body = self.collect_body(body, limit).await?;
+        forwarder.forward(&self.state, parts, body, &self.limits).await
+    }
+
+    /// Checks regularly whether a standby can forward requests. Runs until it is dropped.
+    pub async fn check_leader(&self) {
+        if let Some(forwarder) = &self.forwarder {
+            forwarder.check_leader(&self.state).await;
+        }
     }
 
     /// Handles a request for a route.

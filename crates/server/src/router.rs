@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, on};
 use http::Request;
 use tokio::time::Instant;
 
-use crate::forward::ReceivedRequest;
+use crate::forward::RoutedRequest;
 use crate::middleware::{Middleware, finish_response};
 use crate::page;
 use crate::problem::{Code, Problem};
@@ -23,10 +23,9 @@ pub(crate) fn build_router(middleware: &Arc<Middleware>, routes: Vec<Route>) -> 
         // All methods in the table can be converted.
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
         let answer = move |names: Result<RawPathParams, RawPathParamsRejection>, request: Request<Body>| async move {
-            let request = match middleware.forward_request(&route, request).await {
-                Ok(ReceivedRequest::Own(request)) => request,
-                Ok(ReceivedRequest::Forwarded(response)) => return finish_response(Ok(response)),
-                Err(problem) => return finish_response(Err(problem)),
+            let request = match middleware.forward_if_standby(&route, request).await {
+                RoutedRequest::Local(request) => request,
+                RoutedRequest::Remote(response) => return response,
             };
             let answer = finish_response(middleware.handle_request(&route, names, request).await);
             middleware.state.metrics.count_response(route.id, answer.status().as_u16());

@@ -36,6 +36,8 @@ use self::secrets::Secrets;
 
 pub(crate) use proof::Sender;
 
+/// Status of the response to a verified event.
+const STATUS: StatusCode = StatusCode::ACCEPTED;
 /// Path of the webhook route, which has its own limit on the body size.
 pub(crate) const WEBHOOK_PATH: &str = "/api/webhook";
 
@@ -60,7 +62,7 @@ pub(crate) fn webhook_route() -> Route {
         query: inline_schema::<NoParameters>(),
         body: Some(SchemaGenerator::subschema_for::<GenericPush>),
         needs_body: true,
-        status: StatusCode::ACCEPTED,
+        status: STATUS,
         content: ResponseContent::Json(SchemaGenerator::subschema_for::<WebhookResult>),
         handler: Box::new(|request| Box::pin(deliver_event(request))),
     }
@@ -77,7 +79,7 @@ async fn deliver_event(request: CheckedRequest) -> HandlerResult {
         true => 0,
         false => state.queries()?.applications_if_ready().ok_or_else(not_yet)?.handle_push(changes).await?,
     };
-    json_response(StatusCode::ACCEPTED, &WebhookResult { event, applications })
+    json_response(STATUS, &WebhookResult { event, applications })
 }
 
 /// Access control and limits for webhooks.

@@ -88,7 +88,8 @@ impl SharedLog {
                 }
                 Ok(LeadAttempt::Held { replica, .. }) if is_standby => {
                     let reason = format!("standby: {replica} is the leader (operation log in {target})");
-                    report(reason, Some(&replica));
+                    // The row of the leader is missing while another standby takes over.
+                    report(reason, Some(&replica).filter(|replica| !replica.incarnation.is_nil()));
                 }
                 Ok(LeadAttempt::Held { replica, .. }) => {
                     let reason = format!(

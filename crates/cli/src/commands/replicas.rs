@@ -97,7 +97,7 @@ fn refuse_drain(replica: &ListedReplica) -> ServiceError {
     let ListedReplica { name, version, last_heartbeat, .. } = replica;
     ServiceError::refused(match replica.can_drain {
         true => format!(
-            "{name} has sent no heartbeat for {}, so it cannot hand over; end its process, and a standby takes over by itself",
+            "{name} has sent no heartbeat for {}, so it cannot hand over; end its process, and a standby takes over automatically",
             format_duration(*last_heartbeat)
         ),
         false => format!("{name} has version {version}, which cannot be drained; stop it with SIGTERM"),

@@ -12,7 +12,7 @@ use tidegate_appset_controller::{AppSetController, AppSetService};
 use tidegate_cluster::Cluster;
 use tidegate_daemon::session::Session;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_server::{AppState, Notifier, TraceExporter};
+use tidegate_server::{AppState, Leader, Notifier, TraceExporter};
 use tidegate_source::AllowedSources;
 use tidegate_state::clusters::{Clusters, SelectedCluster};
 use tidegate_state::gates::GateFile;
@@ -61,6 +61,9 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         (api::notification_targets(&args.api)?, api::trace_collector(&args.api, printer)?);
     let state = Arc::new(AppState::default());
     let peer_tls = peers::tls_settings(args)?;
+    if args.log.is_some() {
+        state.set_leader(Leader::Changing);
+    }
     let (api, address) =
         api::start_server(&args.api, args.apps.is_some(), peer_tls, &state, printer).await?.unzip();
     let advertised = peers::advertised_url(args, api.as_ref())?;
@@ -86,6 +89,9 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         Ok(started) => started,
         Err(cause) => {
             printer.note(&format!("shutting down after {cause}; no applications were managed yet"));
+            if let Some(api) = api {
+                api.close().await;
+            }
             return Ok(CommandOutcome::Done);
         }
     };

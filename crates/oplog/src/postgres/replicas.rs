@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidegate_model::Digest;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -36,7 +37,7 @@ pub struct Replica {
     pub version: String,
     /// Number of shards that it owns.
     pub shards: usize,
-    /// URL of its API for the other replicas, if they can reach it.
+    /// URL of its API for the other replicas, if they can reach it. Written by a service with the key of the log.
     pub address: Option<String>,
     /// Number of its heartbeats.
     pub(super) beat: i64,
@@ -67,16 +68,24 @@ pub(super) enum Claim {
 impl Inner {
     /// Adds this process to the replicas.
     pub(super) async fn join(&self, client: &Client) -> Result<(), LogError> {
-        const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout, address) VALUES ($1, $2, $3, \
-             $4, $5) ON CONFLICT DO NOTHING";
-        let parameters: [Parameter<'_>; 5] = [
+        const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout, address, address_digest) VALUES ($1, \
+             $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+        let digest =
+            self.address.as_ref().map(|address| self.address_digest(self.incarnation, address).0.to_vec());
+        let parameters: [Parameter<'_>; 6] = [
             (&self.incarnation, Type::UUID),
             (&self.name, Type::TEXT),
             (&env!("CARGO_PKG_VERSION"), Type::TEXT),
             (&newest_layout(), Type::INT4),
             (&self.address, Type::TEXT),
+            (&digest, Type::BYTEA),
         ];
         within("join the log", client.execute_typed(QUERY, &parameters)).await.map(drop)
+    }
+
+    /// Returns the digest that proves that a service with the key of the log advertises an address.
+    fn address_digest(&self, incarnation: Uuid, address: &str) -> Digest {
+        self.sealing.name_of(format!("address of replica {incarnation}: {address}").as_bytes())
     }
 
     /// Counts a heartbeat, and notices a request to hand over. Fails with [`LogError::Evicted`] if another replica
@@ -172,20 +181,28 @@ impl Inner {
     /// Returns all replicas that have joined and were not declared dead.
     pub(super) async fn read_replicas(&self, client: &Client) -> Result<Vec<Replica>, LogError> {
         const QUERY: &str = "SELECT incarnation, name, version, beat, (SELECT count(*) FROM shard WHERE owner = \
-             incarnation), address FROM replica WHERE evicted_by IS NULL ORDER BY joined_at, incarnation";
+             incarnation), address, address_digest FROM replica WHERE evicted_by IS NULL ORDER BY joined_at, incarnation";
         within("read the replicas", async {
             client
                 .query_typed(QUERY, &[])
                 .await?
                 .iter()
                 .map(|row| {
+                    let incarnation = row.try_get(0)?;
+                    let (address, digest): (Option<String>, Option<Vec<u8>>) =
+                        (row.try_get(5)?, row.try_get(6)?);
+                    let address = address.filter(|address| {
+                        digest.is_some_and(|digest| {
+                            self.address_digest(incarnation, address).0[..] == digest[..]
+                        })
+                    });
                     Ok(Replica {
-                        incarnation: row.try_get(0)?,
+                        incarnation,
                         name: row.try_get(1)?,
                         version: row.try_get(2)?,
                         beat: row.try_get(3)?,
                         shards: usize::try_from(row.try_get::<_, i64>(4)?).unwrap_or_default(),
-                        address: row.try_get(5)?,
+                        address,
                     })
                 })
                 .collect()

@@ -319,6 +319,27 @@ fn replicas_are_listed_and_asked_to_hand_over() {
     ));
 }
 
+/// A user who can write to the database, but has no key, must not receive the requests of clients.
+#[test]
+fn only_a_service_with_the_key_can_advertise_an_address() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let (_first, second) = (lead(join(&url, "first")), join(&url, "second"));
+    let leader_address = || match second.try_lead().unwrap() {
+        LeadAttempt::Held { replica, .. } => replica.address,
+        LeadAttempt::Leading => panic!("there are two leaders"),
+    };
+    assert_eq!(leader_address().as_deref(), Some("http://first:8480"));
+    for change in [
+        "address = 'http://mallory:8480'",
+        "(address, address_digest) = (SELECT address, address_digest FROM replica WHERE name = 'second')",
+        "address_digest = NULL",
+    ] {
+        server.psql(&url, &format!("UPDATE replica SET {change} WHERE name = 'first'"));
+        assert_eq!(leader_address(), None, "{change}");
+    }
+}
+
 #[test]
 fn many_replicas_join_an_empty_database_at_once() {
     let Some(server) = PostgresServer::shared() else { return };

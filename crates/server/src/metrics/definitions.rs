@@ -71,6 +71,7 @@ metrics! {
     ENGINE_UP Gauge "tidegate_engine_up" [] "1 while the engine is running; 0 when the log no longer accepts records.";
     LOG_FLUSH Histogram "tidegate_log_flush_seconds" [] "Time to make a group of records durable, in seconds.";
     HTTP_REQUESTS Counter "tidegate_http_requests_total" ["route", "status"] "HTTP requests that the service has answered, by route and status.";
+    FORWARDED_REQUESTS Counter "tidegate_http_requests_forwarded_total" ["status"] "HTTP requests that this standby has forwarded to the leader, by status.";
     OPEN_OPERATIONS Gauge "tidegate_operations_open" [] "Unfinished operations.";
     OPERATION_DURATION Histogram "tidegate_operation_duration_seconds" ["phase"] "Duration of operations by outcome, in seconds.";
     PHASE_DURATION Histogram "tidegate_phase_duration_seconds" ["phase"] "Duration of operation phases, in seconds.";

@@ -15,8 +15,8 @@ use super::appsets::write_appset_metrics;
 use super::clusters::{ClusterAddresses, write_cluster_metrics};
 use super::definitions::{
     APP_CONDITION, APP_INFO, APP_RECONCILE, APP_SYNC_SECONDS, APP_SYNC_TOTAL, BLOCKED_SECONDS, ENGINE_UP,
-    EVENT_STREAMS, FINISHED_TASKS, HTTP_REQUESTS, LOG_FLUSH, LOG_QUEUE_DEPTH, MISSED_DEADLINES,
-    OPEN_OPERATIONS, OPERATION_DURATION, PHASE_DURATION, PLANS, RETRIES, WAVE_DURATION,
+    EVENT_STREAMS, FINISHED_TASKS, FORWARDED_REQUESTS, HTTP_REQUESTS, LOG_FLUSH, LOG_QUEUE_DEPTH,
+    MISSED_DEADLINES, OPEN_OPERATIONS, OPERATION_DURATION, PHASE_DURATION, PLANS, RETRIES, WAVE_DURATION,
 };
 use super::repositories::write_repository_metrics;
 use super::text_format::MetricsText;
@@ -54,6 +54,10 @@ pub(crate) fn render_metrics(
     let mut requests = text.start_metric(HTTP_REQUESTS);
     for ((route, status), count) in lock(&metrics.requests).iter() {
         requests.add_count(&[("route", route), ("status", &status.to_string())], *count);
+    }
+    let mut forwarded = text.start_metric(FORWARDED_REQUESTS);
+    for (status, count) in lock(&metrics.forwarded_requests).iter() {
+        forwarded.add_count(&[("status", &status.to_string())], *count);
     }
     text.finish()
 }

@@ -1,12 +1,15 @@
 //! Requests that a standby forwards to the leader.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate_server::{AppState, Leader, Limits, PeerTls, Server, Settings, parse_service_url};
+use tidegate_server::{
+    AppState, Leader, Limits, PeerTls, Rate, Server, Settings, TlsFiles, parse_service_url,
+};
 use tidegate_web::{SystemTrust, TrustedServers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +19,9 @@ use crate::client::{OPERATOR, READER, TestServer, run_test, serve_with_settings,
 
 /// Token that only the leader accepts.
 const LEADER_TOKEN: &str = "only-the-leader-knows-this-token";
+
+/// Delay before a standby repeats a request.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 struct Standby {
     server: TestServer,
@@ -34,17 +40,24 @@ fn shared_settings(limits: Limits) -> (Settings, TempDir) {
     (settings, dir)
 }
 
-/// Starts a standby that gives up on the leader quickly.
+/// Limits of a standby that gives up on the leader quickly.
+fn quick_limits() -> Limits {
+    Limits { leader_timeout: Duration::from_millis(600), ..Limits::default() }
+}
+
 async fn start_standby(leader: Leader) -> Standby {
-    start_standby_with(Limits { leader_timeout: Duration::from_millis(600), ..Limits::default() }, leader)
-        .await
+    start_standby_with(quick_limits(), leader).await
 }
 
 async fn start_standby_with(limits: Limits, leader: Leader) -> Standby {
     let (settings, dir) = shared_settings(limits);
+    start_with_settings(&settings, dir, leader).await
+}
+
+async fn start_with_settings(settings: &Settings, dir: TempDir, leader: Leader) -> Standby {
     let state = Arc::new(AppState::default());
     state.set_leader(leader);
-    let server = Server::listen(&settings, &state).await.unwrap();
+    let server = Server::listen(settings, &state).await.unwrap();
     Standby { server: TestServer::new(server, dir), state }
 }
 
@@ -59,6 +72,22 @@ async fn start_leader() -> TestServer {
 
 fn leader_at(address: SocketAddr) -> Leader {
     Leader::other("pid 1 on node-1", Some(&format!("http://{address}")))
+}
+
+/// Returns an address that refuses connections.
+async fn closed_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+/// Waits until `/readyz` responds with this status, and returns the body.
+async fn wait_for_readiness(standby: &Standby, status: u16) -> String {
+    loop {
+        let answer = standby.server.get("/readyz").await;
+        if answer.status == status {
+            return answer.body;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// A leader that records the head of each request, and responds with these bytes.
@@ -79,7 +108,10 @@ impl FakeLeader {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let head = read_until_blank_line(&mut stream).await;
-                recorded.send_modify(|all| all.push(head));
+                // The standby regularly checks whether it can reach the leader.
+                if !head.starts_with("GET /readyz ") {
+                    recorded.send_modify(|all| all.push(head));
+                }
                 stream.write_all(response.as_bytes()).await.unwrap();
                 if stays_open {
                     open.push(stream);
@@ -89,12 +121,13 @@ impl FakeLeader {
         Self { address, requests }
     }
 
+    /// Returns the requests of clients.
     fn requests(&self) -> Vec<String> {
         self.requests.borrow().clone()
     }
 
-    async fn wait_for_request(&self) {
-        self.requests.subscribe().wait_for(|all| !all.is_empty()).await.unwrap();
+    async fn wait_for_requests(&self, count: usize) {
+        self.requests.subscribe().wait_for(|all| all.len() >= count).await.unwrap();
     }
 }
 
@@ -136,7 +169,7 @@ fn a_forwarded_request_keeps_its_end_to_end_headers() {
         let standby = start_standby(leader_at(leader.address)).await;
         let headers = [
             "x-custom: kept",
-            "connection: x-dropped",
+            "connection: x-dropped, host, cookie",
             "x-dropped: 1",
             "cookie: a=b",
             "te: trailers",
@@ -162,16 +195,25 @@ fn a_standby_answers_probes_and_metrics_itself() {
     run_test(async {
         let leader = FakeLeader::start("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", false).await;
         let standby = start_standby(leader_at(leader.address)).await;
+        wait_for_readiness(&standby, 200).await;
         for target in ["/healthz", "/readyz", "/metrics"] {
             assert_eq!(standby.server.get(target).await.status, 200, "{target}");
         }
         assert_eq!(leader.requests(), [""; 0]);
+        let metrics = standby.server.get("/metrics").await.body;
+        assert!(!metrics.contains("tidegate_http_requests_forwarded_total{"), "{metrics}");
         // Without a leader to forward to, the standby isn't ready.
         standby.state.set_leader(Leader::other("pid 1 on node-1", None));
         assert_eq!(standby.server.get("/readyz").await.status, 503);
         let refused = standby.server.get("/api/v1/operations").await;
         assert_eq!(refused.status, 503);
         assert!(refused.body.contains("node-1") && refused.body.contains("--advertise"), "{refused:?}");
+        let metrics = standby.server.get("/metrics").await.body;
+        assert!(metrics.contains("tidegate_http_requests_forwarded_total{status=\"503\"} 1"), "{metrics}");
+        // Without a connection to the leader, it isn't ready either.
+        standby.state.set_leader(leader_at(closed_address().await));
+        let body = wait_for_readiness(&standby, 503).await;
+        assert!(body.contains("node-1") && body.contains("cannot be reached"), "{body}");
         standby.state.take_over();
         assert_eq!(standby.server.get("/readyz").await.status, 503);
     });
@@ -200,8 +242,12 @@ fn requests_wait_while_the_leader_changes() {
             let last = FakeLeader::start(STANDBY, false).await;
             let standby = start_standby_with(Limits::default(), leader_at(last.address)).await;
             let change = async {
-                last.wait_for_request().await;
+                // The standby repeats the request.
+                last.wait_for_requests(2).await;
                 standby.state.take_over();
+                // Requests wait until the new leader is known.
+                let early = standby.server.get("/api/v1/session");
+                assert!(tokio::time::timeout(2 * RETRY_DELAY, early).await.is_err());
                 standby.state.set_leader(new_leader);
             };
             let (answer, ()) = tokio::join!(standby.server.get("/api/v1/session"), change);
@@ -246,6 +292,73 @@ fn a_stream_is_aborted_when_the_leader_changes() {
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;
         assert_eq!(rest, b"", "an aborted response has no last chunk");
+    });
+}
+
+/// Guesses of tokens and signatures must not use up the requests of callers with a valid token.
+#[test]
+fn unknown_clients_of_a_standby_block_no_other_client() {
+    run_test(async {
+        let leader = FakeLeader::start("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", false).await;
+        let few = Rate { per_second: 0.001, burst: 3.0 };
+        let limits =
+            Limits { page_rate: few, unauthenticated_rate: few, webhook_rate: few, ..Limits::default() };
+        let standby = start_standby_with(limits, leader_at(leader.address)).await;
+        for (headers, target) in [
+            (&["authorization: Bearer wrong"][..], "/api/v1/operations"),
+            (&["cookie: tidegate-session-8480=wrong"], "/api/v1/operations"),
+        ] {
+            for _ in 0..3 {
+                let answer = standby.server.request("GET", target, headers, "").await;
+                assert_eq!(answer.status, 200, "the leader decides: {answer:?}");
+            }
+            let refused = standby.server.request("GET", target, headers, "").await;
+            assert_eq!(
+                (refused.status, refused.problem_code().as_str()),
+                (429, "too-many-requests"),
+                "{headers:?}"
+            );
+        }
+        let before = leader.requests().len();
+        let event =
+            standby.server.request("POST", "/api/webhook", &["content-type: application/json"], "{}").await;
+        assert!((400..500).contains(&event.status), "an event without a sender is refused: {event:?}");
+        assert_eq!(leader.requests().len(), before);
+        assert_eq!(standby.server.get("/api/v1/operations").await.status, 200);
+    });
+}
+
+#[test]
+fn the_certificate_of_the_leader_is_verified() {
+    run_test(async {
+        let own = rcgen::generate_simple_self_signed(["tidegate.example.com".to_owned()]).unwrap();
+        let other = rcgen::generate_simple_self_signed(["tidegate.example.com".to_owned()]).unwrap();
+        let (mut settings, dir) = shared_settings(Limits::default());
+        let (certificates, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+        fs::write(&certificates, own.cert.pem()).unwrap();
+        fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        settings.tls = Some(TlsFiles { certificates, key });
+        let leader = serve_with_settings(&settings, dir).await.unwrap();
+        let address = format!("https://{}", leader.address);
+        let right = "tidegate.example.com";
+        for (authority, name, is_trusted) in [
+            (&own, Some(right), true),
+            (&own, Some("other.example.com"), false),
+            (&own, None, false),
+            (&other, Some(right), false),
+        ] {
+            let pem = authority.cert.pem();
+            let config = SystemTrust::default().tls_config(TrustedServers::Authorities(&pem), None).unwrap();
+            let server_name = name.map(|name| name.to_owned().try_into().unwrap());
+            let (mut settings, dir) = shared_settings(quick_limits());
+            settings.peer_tls = Some(PeerTls { config, server_name });
+            let leader = Leader::other("pid 1 on node-1", Some(&address));
+            let standby = start_with_settings(&settings, dir, leader).await;
+            let answer = standby.server.get("/api/v1/session").await;
+            assert_eq!(answer.status, if is_trusted { 200 } else { 503 }, "{name:?}: {answer:?}");
+            assert!(is_trusted || answer.body.contains("certificate"), "{answer:?}");
+        }
     });
 }
 
