@@ -26,10 +26,10 @@ use rustls::pki_types::ServerName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::app_state::AppState;
 use crate::leader::Leader;
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
+use crate::server_state::ServerState;
 
 /// Header of a forwarded request.
 pub(crate) const FORWARDED: HeaderName = HeaderName::from_static("x-tidegate-forwarded");
@@ -109,7 +109,7 @@ impl Forwarder {
     /// Forwards a request to the leader, or returns it once this service is the leader. Waits while the leader changes.
     pub async fn forward(
         &self,
-        state: &AppState,
+        state: &ServerState,
         parts: Parts,
         body: Bytes,
         limits: &Limits,
@@ -172,7 +172,7 @@ impl Forwarder {
     }
 
     /// Regularly checks whether the leader can be reached, and records the result in the state. Runs until it is dropped.
-    pub async fn check_leader(&self, state: &AppState) {
+    pub async fn check_leader(&self, state: &ServerState) {
         let mut leader = state.leader();
         let mut last_failure: Option<String> = None;
         loop {

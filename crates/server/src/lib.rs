@@ -14,7 +14,6 @@
 
 mod access;
 mod api_client;
-mod app_state;
 mod auth;
 mod error;
 mod event_buffer;
@@ -41,6 +40,7 @@ mod rate_limit;
 mod route;
 mod router;
 mod routes;
+mod server_state;
 mod session_store;
 mod sessions;
 mod settings;
@@ -53,7 +53,6 @@ mod webhooks;
 
 pub use access::{Caller, Role};
 pub use api_client::{ApiClient, HookOutputStream};
-pub use app_state::AppState;
 pub use error::ServerError;
 pub use forward::PeerTls;
 pub use leader::{Leader, parse_service_url};
@@ -63,6 +62,7 @@ pub use metrics::{METRICS, Metric, MetricKind, metric_names};
 pub use notify::{Notifier, Targets, TargetsError};
 pub use problem::{Code, Problem};
 pub use routes::openapi_description;
+pub use server_state::ServerState;
 pub use session_store::SessionStore;
 pub use settings::{Settings, TlsFiles};
 pub use traces::{Collector, CollectorError, TraceExporter};

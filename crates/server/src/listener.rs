@@ -24,7 +24,6 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-use crate::app_state::AppState;
 use crate::auth::Authenticator;
 use crate::error::ServerError;
 use crate::framing::{Framing, FramingQueue, HeadParser};
@@ -34,6 +33,7 @@ use crate::oidc::Oidc;
 use crate::problem::Problem;
 use crate::router::build_router;
 use crate::routes::routes;
+use crate::server_state::ServerState;
 use crate::sessions::generate_secret;
 use crate::settings::Settings;
 use crate::stall_timeout::StallTimeout;
@@ -49,7 +49,7 @@ pub struct Server {
     address: SocketAddr,
     token: Option<String>,
     provider: Option<String>,
-    state: Arc<AppState>,
+    state: Arc<ServerState>,
     accept_task: JoinHandle<()>,
     leader_check: JoinHandle<()>,
 }
@@ -65,7 +65,7 @@ struct ConnectionContext {
 
 impl Server {
     /// Starts listening.
-    pub async fn listen(settings: &Settings, app_state: &Arc<AppState>) -> Result<Self, ServerError> {
+    pub async fn listen(settings: &Settings, server_state: &Arc<ServerState>) -> Result<Self, ServerError> {
         settings.check()?;
         let (tokens, token) = load_tokens(settings)?;
         let tls = settings.tls.as_ref().map(Tls::open).transpose()?;
@@ -77,9 +77,9 @@ impl Server {
         let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
         let oidc = load_oidc(settings)?;
         let authenticator = Authenticator::new(tokens, oidc.clone(), address.port(), tls.is_some())
-            .with_sessions(Arc::clone(app_state.sessions()));
+            .with_sessions(Arc::clone(server_state.sessions()));
         let middleware = Arc::new(Middleware::new(
-            Arc::clone(app_state),
+            Arc::clone(server_state),
             authenticator,
             webhooks,
             settings.peer_tls.clone(),
@@ -92,7 +92,7 @@ impl Server {
             router,
             tls,
             limits,
-            shutdown: app_state.shutdown_signal(),
+            shutdown: server_state.shutdown_signal(),
         });
         let accept_task = tokio::spawn(accept_connections(listener, door));
         let leader_check = tokio::spawn(async move { middleware.check_leader().await });
@@ -101,7 +101,7 @@ impl Server {
         if let Some(oidc) = oidc {
             tokio::spawn(async move { oidc.check_provider().await });
         }
-        Ok(Self { address, token, provider, state: Arc::clone(app_state), accept_task, leader_check })
+        Ok(Self { address, token, provider, state: Arc::clone(server_state), accept_task, leader_check })
     }
 
     /// Returns the token generated for the user who started the process, if any.

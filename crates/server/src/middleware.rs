@@ -12,7 +12,6 @@ use tidegate_application::control_namespace;
 use tokio::time::Instant;
 
 use crate::access::{Access, Caller};
-use crate::app_state::AppState;
 use crate::auth::{Authenticator, RequestOrigin};
 use crate::forward::{self, FORWARDED, Forwarder, PeerTls, RoutedRequest};
 use crate::headers::{CONTROL_NAMESPACE, single_header};
@@ -22,6 +21,7 @@ use crate::metrics::METRICS_PATH;
 use crate::problem::{Code, Problem};
 use crate::rate_limit::{RateLimiter, check_rate};
 use crate::route::{CheckedRequest, Route};
+use crate::server_state::ServerState;
 use crate::tokens::AuthContext;
 use crate::webhooks::Webhooks;
 
@@ -32,7 +32,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Middleware that runs before every route.
 pub(crate) struct Middleware {
-    pub state: Arc<AppState>,
+    pub state: Arc<ServerState>,
     authenticator: Arc<Authenticator>,
     webhooks: Webhooks,
     /// Client for the leader, if the service shares an operation log.
@@ -48,7 +48,7 @@ pub(crate) struct Middleware {
 
 impl Middleware {
     pub fn new(
-        state: Arc<AppState>,
+        state: Arc<ServerState>,
         authenticator: Authenticator,
         webhooks: Webhooks,
         peer_tls: Option<PeerTls>,

@@ -12,16 +12,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::access::{Access, Caller, Role};
-use crate::app_state::AppState;
 use crate::auth::RequestOrigin;
 use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, QueryParser, inline_schema};
+use crate::server_state::ServerState;
 use crate::tokens::AuthContext;
 use crate::webhooks::Sender;
 
 /// A request that has passed the checks of its head.
 pub(crate) struct CheckedRequest {
-    pub state: Arc<AppState>,
+    pub state: Arc<ServerState>,
     /// Named path parameters.
     pub path_parameters: Vec<(String, String)>,
     pub query: Option<String>,
@@ -53,7 +53,7 @@ impl CheckedRequest {
 
 /// A request as passed to handlers.
 pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
-    pub state: Arc<AppState>,
+    pub state: Arc<ServerState>,
     pub query: Q,
     pub body: B,
     pub caller: Caller,

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate_server::{AppState, Collector, PeerTls, Server, ServerError, Settings, Targets, TlsFiles};
+use tidegate_server::{Collector, PeerTls, Server, ServerError, ServerState, Settings, Targets, TlsFiles};
 use tidegate_state::user;
 
 use crate::args::{ApiArgs, ListenAddress};
@@ -24,7 +24,7 @@ pub async fn start_server(
     args: &ApiArgs,
     is_folder: bool,
     peer_tls: Option<PeerTls>,
-    state: &Arc<AppState>,
+    state: &Arc<ServerState>,
     printer: &Printer,
 ) -> Result<Option<(Server, String)>, CliError> {
     let listen = match args.listen {
@@ -61,7 +61,7 @@ pub async fn start_server(
 /// Starts the server for the user who started the service. A failure isn't fatal, because no one asked for
 /// the page.
 async fn start_owner_server(
-    state: &Arc<AppState>,
+    state: &Arc<ServerState>,
     printer: &Printer,
 ) -> Result<Option<(Server, String)>, CliError> {
     let settings = |listen| Settings { owner: Some(user::user_name()), ..Settings::new(listen) };

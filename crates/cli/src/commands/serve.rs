@@ -12,7 +12,7 @@ use tidegate_appset_controller::{AppSetController, AppSetService};
 use tidegate_cluster::Cluster;
 use tidegate_daemon::session::Session;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_server::{AppState, Leader, Notifier, TraceExporter};
+use tidegate_server::{Leader, Notifier, ServerState, TraceExporter};
 use tidegate_source::AllowedSources;
 use tidegate_state::clusters::{Clusters, SelectedCluster};
 use tidegate_state::gates::GateFile;
@@ -59,7 +59,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     }
     let (targets, collector) =
         (api::notification_targets(&args.api)?, api::trace_collector(&args.api, printer)?);
-    let state = Arc::new(AppState::default());
+    let state = Arc::new(ServerState::default());
     let peer_tls = peers::tls_settings(args)?;
     if args.log.is_some() {
         state.set_leader(Leader::Changing);

@@ -10,7 +10,7 @@ use tidegate_daemon::control::client;
 use tidegate_executor::Fence;
 use tidegate_model::ClaimLocation;
 use tidegate_oplog::{PostgresTarget, Replica};
-use tidegate_server::{AppState, Leader};
+use tidegate_server::{Leader, ServerState};
 use tidegate_state::clusters::{self, ConnectedCluster, SelectedCluster};
 use tidegate_state::error::ServiceError;
 use tidegate_state::leadership::{self, FolderLock, Leadership, LeaseState};
@@ -45,7 +45,7 @@ pub struct StartedService {
 
 /// Reporter of startup waits, to the user and at `/readyz`.
 struct StartupReporter<'a> {
-    app_state: &'a AppState,
+    server_state: &'a ServerState,
     printer: &'a Printer,
     /// Message with the API's URL until it is printed.
     address: Option<&'a str>,
@@ -57,7 +57,7 @@ impl StartupReporter<'_> {
         if self.last_reason.as_ref() == Some(&reason) {
             return;
         }
-        self.app_state.set_wait_reason(Some(reason.clone()));
+        self.server_state.set_wait_reason(Some(reason.clone()));
         self.print_address();
         self.printer.note(&reason);
         self.last_reason = Some(reason);
@@ -66,7 +66,7 @@ impl StartupReporter<'_> {
     /// Reports a wait for another service, and lets the API forward requests to the leader.
     fn report_leader(&mut self, reason: String, leader: Option<&Replica>) {
         if let Some(Replica { name, address, .. }) = leader {
-            self.app_state.set_leader(Leader::other(name, address.as_deref()));
+            self.server_state.set_leader(Leader::other(name, address.as_deref()));
         }
         self.report(reason);
     }
@@ -85,10 +85,10 @@ pub async fn start(
     state_dir: &StateDir,
     address: Option<&str>,
     advertised: Option<String>,
-    app_state: &Arc<AppState>,
+    server_state: &Arc<ServerState>,
     printer: &Printer,
 ) -> Result<Option<StartedService>, CliError> {
-    let mut waiting = StartupReporter { app_state, printer, address, last_reason: None };
+    let mut waiting = StartupReporter { server_state, printer, address, last_reason: None };
     let chosen = connect_cluster(args, &mut waiting).await?;
     state_dir.create(printer)?;
     let (mut leadership, mut folder_lock, mut shared_log) = (None, None, None);
@@ -103,7 +103,7 @@ pub async fn start(
                 waiting.report_leader(reason, leader);
             });
             let Some(shared) = leading.await? else { return Ok(None) };
-            app_state.take_over();
+            server_state.take_over();
             let log = shared.log();
             shared_log = Some(shared);
             log::prepare(&(Arc::clone(&log) as Log), state_dir, printer)?;
@@ -136,7 +136,7 @@ pub async fn start(
         (None, SelectedCluster::Simulated) => {}
     }
     if waiting.last_reason.is_some() {
-        app_state.set_wait_reason(None);
+        server_state.set_wait_reason(None);
     }
     Ok(Some(StartedService { cluster: chosen, log, leadership, folder_lock, shared_log }))
 }
@@ -187,10 +187,10 @@ pub async fn run_as_leader(
 }
 
 /// Reports at `/readyz` while the database of the shared log is unavailable.
-pub async fn report_outages(mut outage: watch::Receiver<Option<String>>, app_state: Arc<AppState>) {
+pub async fn report_outages(mut outage: watch::Receiver<Option<String>>, server_state: Arc<ServerState>) {
     loop {
         let reason = outage.borrow_and_update().clone();
-        app_state.set_wait_reason(
+        server_state.set_wait_reason(
             reason.map(|reason| format!("waiting for the operation log's database: {reason}")),
         );
         if outage.changed().await.is_err() {

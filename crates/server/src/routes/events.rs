@@ -19,11 +19,11 @@ use tidegate_views::events::EventDocument;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::app_state::AppState;
 use crate::event_buffer::{BufferedEvent, EventBuffer, EventId, EventSubject};
 use crate::event_publisher::{ResetReason, StreamEvent};
 use crate::problem::{Code, Problem};
 use crate::route::{Call, HandlerResult, ResponseContent, Route, get_route_as, text_response};
+use crate::server_state::ServerState;
 use crate::tokens::{AuthContext, CHECK_INTERVAL};
 
 /// Interval between keep-alive comments on an idle stream.
@@ -106,7 +106,7 @@ async fn stream_events(call: Call<EventsQuery>) -> HandlerResult {
 }
 
 /// Returns a permit for an event stream.
-pub(super) fn stream_permit(state: &AppState) -> Result<OwnedSemaphorePermit, Problem> {
+pub(super) fn stream_permit(state: &ServerState) -> Result<OwnedSemaphorePermit, Problem> {
     state.acquire_stream_permit().ok_or_else(|| {
         Problem::new(Code::TooOften, "too many event streams are open")
             .with_retry_after(Duration::from_secs(10))

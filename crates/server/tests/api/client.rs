@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_server::{AppState, Limits, Server, ServerError, Settings};
+use tidegate_server::{Limits, Server, ServerError, ServerState, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -50,7 +50,7 @@ pub async fn serve(limits: Limits) -> TestServer {
 }
 
 pub async fn serve_with_settings(settings: &Settings, dir: TempDir) -> Result<TestServer, ServerError> {
-    let state = Arc::new(AppState::default());
+    let state = Arc::new(ServerState::default());
     let server = Server::listen(settings, &state).await?;
     Ok(TestServer::new(server, dir))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_server::{
-    AppState, Leader, Limits, PeerTls, Rate, Server, Settings, TlsFiles, parse_service_url,
+    Leader, Limits, PeerTls, Rate, Server, ServerState, Settings, TlsFiles, parse_service_url,
 };
 use tidegate_web::{SystemTrust, TrustedServers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -25,7 +25,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 struct Standby {
     server: TestServer,
-    state: Arc<AppState>,
+    state: Arc<ServerState>,
 }
 
 fn peer_tls() -> PeerTls {
@@ -55,7 +55,7 @@ async fn start_standby_with(limits: Limits, leader: Leader) -> Standby {
 }
 
 async fn start_with_settings(settings: &Settings, dir: TempDir, leader: Leader) -> Standby {
-    let state = Arc::new(AppState::default());
+    let state = Arc::new(ServerState::default());
     state.set_leader(leader);
     let server = Server::listen(settings, &state).await.unwrap();
     Standby { server: TestServer::new(server, dir), state }

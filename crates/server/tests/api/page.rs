@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_server::{AppState, Limits, Rate, Server, SessionStore, Settings};
+use tidegate_server::{Limits, Rate, Server, ServerState, SessionStore, Settings};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -233,7 +233,7 @@ impl MemorySessions {
 
 async fn serve_with_sessions(sessions: &Arc<MemorySessions>) -> TestServer {
     let (settings, dir) = settings(Limits::default());
-    let state = Arc::new(AppState::default());
+    let state = Arc::new(ServerState::default());
     state.keep_sessions(Arc::clone(sessions) as Arc<dyn SessionStore>).await;
     TestServer::new(Server::listen(&settings, &state).await.unwrap(), dir)
 }

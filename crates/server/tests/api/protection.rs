@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_server::{AppState, Limits, Rate, Server, Settings, TlsFiles};
+use tidegate_server::{Limits, Rate, Server, ServerState, Settings, TlsFiles};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -16,7 +16,7 @@ fn tokens_are_required_if_other_machines_can_connect() {
     run_test(async {
         for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
             let settings = Settings::new(listen.parse().unwrap());
-            let error = Server::listen(&settings, &Arc::new(AppState::default())).await.err().unwrap();
+            let error = Server::listen(&settings, &Arc::new(ServerState::default())).await.err().unwrap();
             assert!(error.to_string().contains("--tokens"), "{listen}: {error}");
         }
         for listen in ["127.0.0.1:0", "127.1.2.3:0", "[::ffff:127.0.0.1]:0"] {
@@ -315,7 +315,7 @@ fn tls_needs_a_key_that_others_cannot_read() {
         fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
         settings.tls = Some(TlsFiles { certificates: certificates.clone(), key: key.clone() });
         fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
-        let state = Arc::new(AppState::default());
+        let state = Arc::new(ServerState::default());
         let error = Server::listen(&settings, &state).await.err().unwrap().to_string();
         assert!(error.contains("chmod 600"), "{error}");
         fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use tidegate_server::{AppState, Limits, Rate, Server, Settings};
+use tidegate_server::{Limits, Rate, Server, ServerState, Settings};
 
 use crate::client::{TestServer, run_test, serve, serve_with_settings, settings};
 
@@ -163,7 +163,7 @@ fn without_a_secret_every_event_is_rejected() {
         // An error is reported at startup.
         let (settings, _dir) = settings_with_secrets(Limits::default(), "webhook.github: hunter2");
         let error =
-            Server::listen(&settings, &Arc::new(AppState::default())).await.err().unwrap().to_string();
+            Server::listen(&settings, &Arc::new(ServerState::default())).await.err().unwrap().to_string();
         assert!(error.contains("webhook.github.secret") && !error.contains("hunter2"), "{error}");
     });
 }

@@ -24,7 +24,7 @@ struct ServiceHandles {
 
 /// State of the API server. The server accepts requests before the handles are set; until then, its responses
 /// say what is missing.
-pub struct AppState {
+pub struct ServerState {
     handles: OnceLock<ServiceHandles>,
     shutdown: watch::Sender<bool>,
     /// Reason why the service is waiting, at startup or during an outage of the log's database, if it is.
@@ -41,13 +41,13 @@ pub struct AppState {
     streams_max: usize,
 }
 
-impl Default for AppState {
+impl Default for ServerState {
     fn default() -> Self {
         Self::new(&Limits::default())
     }
 }
 
-impl AppState {
+impl ServerState {
     /// Creates the state without handles.
     pub fn new(limits: &Limits) -> Self {
         let now = SystemClock.now();
@@ -94,7 +94,7 @@ impl AppState {
         &self.sessions
     }
 
-    /// Sets the leader that a standby forwards requests to. [`AppState::set_handles`] makes this service the leader.
+    /// Sets the leader that a standby forwards requests to. [`ServerState::set_handles`] makes this service the leader.
     pub fn set_leader(&self, leader: Leader) {
         self.leader.send_if_modified(|current| {
             let is_changed = *current != leader;
