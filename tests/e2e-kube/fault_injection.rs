@@ -1,6 +1,7 @@
 //! Fault injection: two services share an operation log in PostgreSQL. In each round, a commit changes six
 //! Applications, and a fault occurs while they are synced. According to the audit log, each hook must start
-//! once in each operation, and each wave must follow the hook before it. Every accepted operation must end.
+//! once in each operation, and each wave must follow the hook before it. Clients request syncs from either
+//! service, and every accepted request must be in the log once and end.
 //!
 //! `TIDEGATE_FAULT_ROUNDS=N` sets the number of rounds, and `TIDEGATE_FAULT_SEED=N` repeats an earlier run.
 //! The seed determines the fault of each round, and the number of writes before the fault.
@@ -23,7 +24,7 @@ use tidegate_testkit::kube::{AuditEvent, Mark, User};
 use crate::applications::bench_with_crds;
 use crate::bench::Running;
 use crate::kube_bench::KubeBench;
-use crate::shared_log::KEY;
+use crate::shared_log::{KEY, TOKEN, write_tokens};
 use crate::thirty_applications::Dice;
 
 use self::database::Database;
@@ -93,6 +94,7 @@ impl FaultInjection {
         let database = Database::start()?;
         let mut bench = bench_with_crds().await;
         bench.bench.set_variable("TIDEGATE_LOG_KEY", KEY);
+        write_tokens(&bench);
         let all = json!([
             {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]},
         ]);
@@ -156,7 +158,7 @@ impl FaultInjection {
     /// Requests a sync of one Application, and a comparison of the others.
     async fn request_syncs(&self, round: u64, dice: &mut Dice) -> SyncRequest {
         let chosen = usize::try_from(dice.roll(fleet::numbers().len() as u64)).unwrap();
-        let request = self.start_request_of(chosen, format!("round {round}"), "refuse");
+        let request = self.start_request_of(chosen, format!("round {round}"), "refuse", dice);
         for number in fleet::numbers().filter(|number| *number != chosen) {
             fleet::refresh(&self.bench, number).await;
         }
@@ -165,18 +167,20 @@ impl FaultInjection {
 
     fn start_request(&self, reason: String, dice: &mut Dice, policy: &str) -> SyncRequest {
         let number = usize::try_from(dice.roll(fleet::numbers().len() as u64)).unwrap();
-        self.start_request_of(number, reason, policy)
+        self.start_request_of(number, reason, policy, dice)
     }
 
-    fn start_request_of(&self, number: usize, reason: String, policy: &str) -> SyncRequest {
+    /// Sends a request to one of the services. A standby forwards it to the active service.
+    fn start_request_of(&self, number: usize, reason: String, policy: &str, dice: &mut Dice) -> SyncRequest {
         let name = format!("{}/{}", self.bench.namespace, fleet::name(number));
-        let directory = self.services.replicas[self.services.active].directory;
+        let service = &self.services.replicas[usize::try_from(dice.roll(2)).unwrap()];
         let arguments = [
             ["app", "sync"],
             [name.as_str(), "--async"],
             ["--policy", policy],
             ["--reason", reason.as_str()],
-            ["--state-dir", directory],
+            ["--server", service.url.as_str()],
+            ["--token-file", TOKEN],
         ];
         let running = self.bench.start(&arguments.concat());
         SyncRequest { reason, running }

@@ -20,6 +20,10 @@ pub const KEY: &str = "7f3d2c1b0a99887766554433221100ffeeddccbbaa998877665544332
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const OPERATOR: &str = "operators-may-have-things-done";
+/// File with the tokens that the services accept.
+pub const TOKENS: &str = "tokens";
+/// File with a token.
+pub const TOKEN: &str = "ann";
 const OTHER_MACHINE: [&str; 3] = ["--standby", "--state-dir", "elsewhere"];
 
 /// Returns a bench whose services share a new log, or `None` if PostgreSQL isn't installed.
@@ -181,6 +185,16 @@ pub async fn a_second_leader_is_refused() {
     first.finish().expect_code(0);
 }
 
+pub fn write_tokens(bench: &KubeBench) {
+    bench.write_private(TOKENS, format!("ann operator {OPERATOR}\n"));
+    bench.write_private(TOKEN, OPERATOR);
+}
+
+/// Returns an address of this machine with a free port.
+pub fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
 /// API of a service, as seen by a client on another machine.
 struct Api {
     url: String,
@@ -189,21 +203,20 @@ struct Api {
 impl Api {
     /// Starts a service on a free port of this machine.
     fn start(bench: &KubeBench, more: &[&str]) -> (Self, Running) {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let address = free_address();
         let url = format!("http://{address}");
-        let options = ["--listen", &address, "--tokens", "tokens", "--advertise", &url];
+        let options = ["--listen", &address, "--tokens", TOKENS, "--advertise", &url];
         (Self { url: url.clone() }, start(bench, &[&options, more].concat()))
     }
 
     fn run(&self, bench: &KubeBench, args: &[&str]) -> CommandOutput {
-        bench.run(&[&["app"], args, &["--server", &self.url, "--token-file", "ann"]].concat())
+        bench.run(&[&["app"], args, &["--server", &self.url, "--token-file", TOKEN]].concat())
     }
 }
 
 pub async fn a_standby_answers_like_the_leader() {
     let Some((bench, _)) = bench_with_shared_log().await else { return };
-    bench.write_private("tokens", format!("ann operator {OPERATOR}\n"));
-    bench.write_private("ann", OPERATOR);
+    write_tokens(&bench);
     commit_waiting_version(&bench, "2");
     create(&bench).await;
     let (leader, mut first) = Api::start(&bench, &[]);

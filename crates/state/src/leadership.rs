@@ -102,8 +102,8 @@ impl Leadership {
         };
         ServiceError::Cluster {
             message: format!(
-                "this service is no longer the leader: it lost the {} because {reason}; it has stopped writing and will exit. Unfinished operations \
-                 continue with the next `tidegate serve` on this state directory",
+                "this service is no longer the leader: it lost the {} because {reason}; it has stopped writing and will \
+                 exit. The new leader or the next `tidegate serve` continues the unfinished operations",
                 self.location
             ),
             is_transient: true,

@@ -8,6 +8,7 @@ use tidegate_testkit::tcp_proxy::{Direction, ServerAddress, TcpProxy};
 use super::database::Database;
 use crate::bench::{CommandOutput, Running};
 use crate::kube_bench::KubeBench;
+use crate::shared_log::{TOKENS, free_address};
 
 pub struct Replica {
     /// State directory.
@@ -15,6 +16,8 @@ pub struct Replica {
     /// User in the API server's audit log.
     pub user: User,
     pub api: TcpProxy,
+    /// URL of the service's own API.
+    pub url: String,
     /// Proxies to both servers of the database.
     pub databases: [TcpProxy; 2],
     /// Kubeconfig. Passed as a variable, because operations record the value of the option.
@@ -37,15 +40,20 @@ impl Replica {
         let schema = database.schema();
         let log = format!("postgres://tidegate@{first},{second}/postgres?sslmode=disable&schema={schema}");
         let namespace = bench.namespace.as_str();
+        let address = free_address();
+        let url = format!("http://{address}");
         let arguments = [
             ["serve", "--standby"],
             ["--app-namespace", namespace],
             ["--project-namespace", namespace],
             ["--state-dir", directory],
             ["--log", log.as_str()],
+            ["--listen", address.as_str()],
+            ["--tokens", TOKENS],
+            ["--advertise", url.as_str()],
         ];
         let arguments = arguments.concat().into_iter().map(str::to_owned).collect();
-        Self { directory, user, api, databases, kubeconfig, arguments, running: None }
+        Self { directory, user, api, url, databases, kubeconfig, arguments, running: None }
     }
 
     /// Starts the process. Connections of an earlier process are closed first.

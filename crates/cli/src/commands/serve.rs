@@ -108,6 +108,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         tokio::spawn(serve_startup::report_outages(shared.outage(), Arc::clone(&state)));
     }
     let sessions = shared_log.as_ref().map(|shared| peers::session_store(shared.log()));
+    let successor = if shared_log.is_some() { "leader" } else { "`tidegate serve`" };
     let drain_request = shared_log.as_ref().map(SharedLog::drain_request);
     let serving = async {
         let (destination, namespace) = (chosen.destination(), chosen.namespace(None));
@@ -211,7 +212,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
             }
         };
         printer.note(&format!(
-            "shutting down after {cause}; unfinished operations continue with the next `tidegate serve`"
+            "shutting down after {cause}; unfinished operations continue with the next {successor}"
         ));
         if let Some(api) = api {
             api.close().await;

@@ -256,7 +256,7 @@ impl Inner {
             }
         }
         if let Some(tenure) = self.take_shards(client).await? {
-            self.remove_evicted(client).await?;
+            self.remove_dead(client).await?;
             return Ok(Claim::Owned(tenure));
         }
         // Another standby was faster, or a transaction of a dead replica still holds the locks.
@@ -312,10 +312,11 @@ impl Inner {
         within("end the sessions of a dead replica", client.query_typed(QUERY, &[])).await.map(drop)
     }
 
-    /// Removes dead replicas that own nothing any more.
-    async fn remove_evicted(&self, client: &Client) -> Result<(), LogError> {
-        const QUERY: &str = "DELETE FROM replica WHERE evicted_by IS NOT NULL AND NOT EXISTS (SELECT 1 FROM shard WHERE \
-             owner = incarnation) AND evicted_at < now() - interval '1 hour'";
+    /// Removes replicas that own nothing and were declared dead, or sent their last heartbeat, an hour ago. A removed
+    /// replica that is still running counts as declared dead.
+    async fn remove_dead(&self, client: &Client) -> Result<(), LogError> {
+        const QUERY: &str = "DELETE FROM replica WHERE coalesce(evicted_at, beat_at, joined_at) < now() - interval '1 hour' \
+             AND NOT EXISTS (SELECT 1 FROM shard WHERE owner = incarnation)";
         within("remove dead replicas", client.execute_typed(QUERY, &[])).await.map(drop)
     }
 

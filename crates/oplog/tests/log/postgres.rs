@@ -341,6 +341,28 @@ fn only_a_service_with_the_key_can_advertise_an_address() {
 }
 
 #[test]
+fn a_takeover_removes_replicas_that_died_long_ago() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let first = lead(join(&url, "first"));
+    let _standby = join(&url, "standby");
+    for (name, joined, beat) in [("killed", "2 hours", "61 minutes"), ("suspended", "2 hours", "59 minutes")]
+    {
+        server.psql(
+            &url,
+            &format!(
+                "INSERT INTO replica (incarnation, name, version, layout, joined_at, beat_at) VALUES (gen_random_uuid(), \
+                 '{name}', '0.1.0', 4, now() - interval '{joined}', now() - interval '{beat}')"
+            ),
+        );
+    }
+    drop(first);
+    let _second = lead(join(&url, "second"));
+    let names = server.psql(&url, "SELECT string_agg(name, ' ' ORDER BY name) FROM replica");
+    assert_eq!(names, "second standby suspended");
+}
+
+#[test]
 fn many_replicas_join_an_empty_database_at_once() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.new_log_url();
