@@ -2,6 +2,9 @@
 
 use crate::bench::{Bench, redact};
 
+/// Log in a database that doesn't exist.
+const DATABASE: &str = "postgres://tidegate@127.0.0.1:1/tidegate";
+
 #[test]
 fn every_command_has_help() {
     let bench = Bench::new();
@@ -59,7 +62,7 @@ fn the_version_is_the_package_version() {
 #[test]
 fn invalid_arguments_are_explained() {
     let bench = Bench::new();
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["frobnicate"], "unrecognized subcommand"),
         (&["sync", ".", "--sim"], "--app <NAME>"),
         (&["plan"], "<PATH>"),
@@ -83,6 +86,11 @@ fn invalid_arguments_are_explained() {
         (&["app", "list", "--context", "b"], "--kube"),
         (&["app", "diff", "a", "--as", "b"], "--kube"),
         (&["app", "list", "--kube", "--server", "https://example.com"], "cannot be used with"),
+        (&["serve", "--advertise", "http://node-1", "--listen", "0"], "--log <URL>"),
+        (&["serve", "--log", DATABASE, "--advertise", "http://node-1"], "--listen <ADDRESS>"),
+        (&["serve", "--log", DATABASE, "--advertise", "node-1", "--listen", "0"], "use http://HOST:PORT"),
+        (&["serve", "--log", DATABASE, "--advertise", "http://node-1", "--listen", "0"], "--tokens FILE"),
+        (&["serve", "--log", DATABASE, "--peer-name", "a b"], "use a host name"),
     ];
     for (args, message) in cases {
         let ran = bench.run(args).expect_code(2);

@@ -44,6 +44,8 @@ pub(crate) struct Person {
     pub caller: Caller,
     /// The provider's identifier for the user.
     pub subject: String,
+    /// Digest of the settings file that determined the role.
+    pub settings: [u8; 32],
 }
 
 /// Access rule for a route.

@@ -140,7 +140,10 @@ impl Authenticator {
         let session = self.sessions.get(secret, now).ok_or_else(over)?;
         let (caller, pass) = match (session.principal().clone(), &self.tokens) {
             (Principal::Person(person), _) => {
-                (Some(person.caller.clone()), AuthContext::for_person(session.clone()))
+                // The session of an earlier process ends if the settings have changed.
+                let current = self.oidc.as_ref().map(|oidc| oidc.settings_digest());
+                let caller = Some(person.caller.clone()).filter(|_| current == Some(person.settings));
+                (caller, AuthContext::for_person(session.clone()))
             }
             (Principal::Token(digest), Some(tokens)) => (
                 tokens.find_caller(&digest, now),

@@ -49,12 +49,24 @@ const CONNECTION_HEADERS: [HeaderName; 8] = [
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Interval between checks that the leader can be reached.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Time for which a standby stays ready after the last successful check. Longer than a takeover.
+const FAILURE_TOLERANCE: Duration = Duration::from_secs(20);
+/// Idle time after which the system checks whether the leader's machine still responds.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time after which an unused connection is closed. Shorter than the same time of the leader, which must not close a
-/// connection that is about to be used.
+/// Idle timeout of a connection. Shorter than the leader's, so that the leader never closes a connection that is about
+/// to be used.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of open requests. Lower than the leader's limit for the connections from one address.
 const REQUESTS_MAX: usize = 96;
+
+/// Host name or IP address in the certificates of other services.
+pub type PeerName = ServerName<'static>;
+
+/// Parses a host name or an IP address.
+pub fn parse_peer_name(text: &str) -> Result<PeerName, String> {
+    text.to_owned().try_into().map_err(|_| "use a host name or an IP address".to_owned())
+}
 
 /// TLS settings for connections to other services.
 #[derive(Clone, Debug)]
@@ -62,7 +74,7 @@ pub struct PeerTls {
     /// TLS configuration with the trusted certificates.
     pub config: Arc<ClientConfig>,
     /// Host name in the certificates, if it isn't the one in the URLs.
-    pub server_name: Option<ServerName<'static>>,
+    pub server_name: Option<PeerName>,
 }
 
 /// Client for requests to the leader.
@@ -95,6 +107,9 @@ impl Forwarder {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        tcp.set_keepalive(Some(KEEPALIVE_IDLE));
+        tcp.set_keepalive_interval(Some(CONNECT_TIMEOUT));
+        tcp.set_keepalive_retries(Some(3));
         let builder = HttpsConnectorBuilder::new().with_tls_config((*tls.config).clone()).https_or_http();
         let builder = match tls.server_name {
             Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
@@ -114,15 +129,10 @@ impl Forwarder {
         body: Bytes,
         limits: &Limits,
     ) -> Result<RoutedRequest, Problem> {
-        let mut leader = state.leader();
+        let (mut leader, mut shutdown) = (state.leader(), state.shutdown_signal());
         // The leader's own limit applies first.
         let response_timeout = limits.response_timeout.saturating_add(limits.body_timeout);
         let deadline = Instant::now() + limits.leader_timeout;
-        let acquired = tokio::time::timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await;
-        let Ok(Ok(permit)) = acquired else {
-            let problem = Problem::new(Code::TooOften, "too many requests are waiting for the leader");
-            return Err(problem.with_retry_after(RETRY_DELAY));
-        };
         loop {
             let current = leader.borrow_and_update().clone();
             let reason = match &current {
@@ -134,6 +144,12 @@ impl Forwarder {
                     .unwrap_or_else(|| "this service is taking over as the leader".to_owned()),
                 Leader::Other { name, address: None } => return Err(no_address_problem(name)),
                 Leader::Other { name, address: Some(address) } => {
+                    let permit = Arc::clone(&self.permits).acquire_owned();
+                    let Ok(Ok(permit)) = tokio::time::timeout_at(deadline, permit).await else {
+                        let problem =
+                            Problem::new(Code::TooOften, "too many requests to the leader are open");
+                        return Err(problem.with_retry_after(RETRY_DELAY));
+                    };
                     let sending = timeout(response_timeout, self.send(address, &parts, body.clone()));
                     let attempt = tokio::select! {
                         attempt = sending => {
@@ -167,37 +183,59 @@ impl Forwarder {
             if Instant::now() >= deadline {
                 return Err(Problem::new(Code::NotReady, reason).with_retry_after(RETRY_DELAY));
             }
-            let _ = timeout(RETRY_DELAY, leader.changed()).await;
+            tokio::select! {
+                _ = timeout(RETRY_DELAY, leader.changed()) => {}
+                _ = shutdown.wait_for(|is_ending| *is_ending) => {
+                    let problem = Problem::new(Code::NotReady, "this service is shutting down");
+                    return Err(problem.with_retry_after(RETRY_DELAY));
+                }
+            }
         }
     }
 
-    /// Regularly checks whether the leader can be reached, and records the result in the state. Runs until it is dropped.
+    /// Regularly checks whether the leader can be reached, and records the result in the state. Runs until it is
+    /// dropped.
     pub async fn check_leader(&self, state: &ServerState) {
         let mut leader = state.leader();
-        let mut last_failure: Option<String> = None;
         loop {
             let current = leader.borrow_and_update().clone();
-            let Leader::Other { name, address: Some(address) } = current else {
-                state.set_leader_failure(None);
-                if leader.changed().await.is_err() {
-                    return;
-                }
-                continue;
-            };
-            let (mut parts, ()) = Request::new(()).into_parts();
-            (parts.method, parts.uri) = (Method::GET, Uri::from_static("/readyz"));
-            let failure = match timeout(CHECK_INTERVAL, self.send(&address, &parts, Bytes::new())).await {
+            state
+                .set_leader_failure(Some("the connection to the leader has not been checked yet".to_owned()));
+            tokio::select! {
+                () = wait_for_other(&mut leader, &current) => {}
+                () = self.check_address(state, &current) => {}
+            }
+        }
+    }
+
+    /// Checks one leader until it is dropped.
+    async fn check_address(&self, state: &ServerState, leader: &Leader) {
+        let Leader::Other { name, address: Some(address) } = leader else {
+            return std::future::pending().await;
+        };
+        let (mut parts, ()) = Request::new(()).into_parts();
+        (parts.method, parts.uri) = (Method::GET, Uri::from_static("/readyz"));
+        let (mut last_success, mut last_failure) = (None, None);
+        loop {
+            let failure = match timeout(CHECK_INTERVAL, self.send(address, &parts, Bytes::new())).await {
                 Ok(Attempt::Response(_)) => None,
                 Ok(Attempt::NotExecuted(reason) | Attempt::Unknown(reason)) => Some(reason),
                 Err(_) => Some(format!("did not respond within {} s", CHECK_INTERVAL.as_secs())),
             };
-            let failure = failure.map(|reason| format!("the leader ({name}) {reason}"));
-            if failure.is_some() && failure != last_failure {
-                tracing::warn!(%address, "cannot forward requests: {}", failure.as_deref().unwrap_or_default());
+            if let Some(reason) = failure.as_ref().filter(|_| failure != last_failure) {
+                tracing::warn!(%address, "cannot forward requests: the leader ({name}) {reason}");
             }
-            last_failure.clone_from(&failure);
-            state.set_leader_failure(failure);
-            let _ = timeout(CHECK_INTERVAL, leader.changed()).await;
+            match &failure {
+                None => {
+                    last_success = Some(Instant::now());
+                    state.set_leader_failure(None);
+                }
+                // During a takeover, requests wait here. Other services are not ready either.
+                Some(_) if last_success.is_some_and(|at: Instant| at.elapsed() < FAILURE_TOLERANCE) => {}
+                Some(reason) => state.set_leader_failure(Some(format!("the leader ({name}) {reason}"))),
+            }
+            last_failure = failure;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 
@@ -289,7 +327,7 @@ fn no_address_problem(name: &str) -> Problem {
             .to_owned(),
         ..Problem::new(
             Code::NotReady,
-            format!("this service is a standby, and the leader ({name}) advertises no address"),
+            format!("this service is a standby, and the leader ({name}) has no usable address"),
         )
     }
 }

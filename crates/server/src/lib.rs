@@ -54,7 +54,7 @@ mod webhooks;
 pub use access::{Caller, Role};
 pub use api_client::{ApiClient, HookOutputStream};
 pub use error::ServerError;
-pub use forward::PeerTls;
+pub use forward::{PeerName, PeerTls, parse_peer_name};
 pub use leader::{Leader, parse_service_url};
 pub use limits::{Limits, Rate};
 pub use listener::Server;

@@ -42,7 +42,7 @@ pub(crate) struct Middleware {
     caller_limiter: RateLimiter,
     unauthenticated_limiter: RateLimiter,
     page_limiter: RateLimiter,
-    /// Limits requests that a standby forwards without having checked the caller.
+    /// Limits requests with a cookie, which a standby forwards without having checked it.
     session_limiter: RateLimiter,
 }
 
@@ -104,34 +104,34 @@ impl Middleware {
             return Ok(RoutedRequest::Local(request));
         }
         let now = Instant::now();
-        let limit = match route.access {
+        let (headers, mut sender, mut body_permit) = (request.headers(), None, None);
+        match route.access {
             Access::SignedRequest => {
-                self.webhooks.identify_sender(request.headers(), now)?;
-                self.limits.webhook_bytes
+                sender = Some(self.webhooks.identify_sender(headers, now)?);
+                // Held until the response, because the body can be large.
+                body_permit = Some(self.webhooks.acquire_body_permit().await?);
             }
-            _ if request.headers().contains_key(header::AUTHORIZATION) => {
-                match self.authenticate(&request, now) {
-                    Ok(_) => check_rate(self.total_limiter.count_request(SHARED_KEY, now))?,
-                    // The leader decides, because its token file may be newer.
-                    Err(problem) if problem.code == Code::Unauthorized => {}
-                    Err(problem) => return Err(problem),
-                }
-                self.limits.body_bytes
-            }
+            _ if headers.contains_key(header::AUTHORIZATION) => match self.authenticate(&request, now) {
+                Ok(_) => check_rate(self.total_limiter.count_request(SHARED_KEY, now))?,
+                // The leader decides, because its token file may be newer.
+                Err(problem) if problem.code == Code::Unauthorized => {}
+                Err(problem) => return Err(problem),
+            },
             // Only the leader can check sessions.
-            _ => {
+            _ if headers.contains_key(header::COOKIE) => {
                 check_rate(self.session_limiter.count_request(SHARED_KEY, now))?;
-                self.limits.body_bytes
             }
-        };
-        let _place = match route.access {
-            // Held until the response, because the body can be large.
-            Access::SignedRequest => Some(self.webhooks.acquire_body_permit().await?),
-            _ => None,
-        };
+            _ => self.count_unauthenticated(now)?,
+        }
+        let limit = if sender.is_some() { self.limits.webhook_bytes } else { self.limits.body_bytes };
         let (parts, body) = request.into_parts();
         let body = self.collect_body(body, limit).await?;
-        forwarder.forward(&self.state, parts, body, &self.limits).await
+        if let Some(sender) = sender {
+            sender.verify_body(&body)?;
+        }
+        let response = forwarder.forward(&self.state, parts, body, &self.limits).await;
+        drop(body_permit);
+        response
     }
 
     /// Checks regularly whether a standby can forward requests. Runs until it is dropped.

@@ -97,6 +97,11 @@ impl Oidc {
         &self.settings.name
     }
 
+    /// Returns the digest of the settings file.
+    pub fn settings_digest(&self) -> [u8; 32] {
+        self.settings.digest
+    }
+
     /// Returns the maximum lifetime of a session.
     pub fn session_lifetime(&self) -> Duration {
         self.settings.session_lifetime
@@ -196,6 +201,10 @@ impl Oidc {
         let role = self.settings.roles.find_role(&who, &groups);
         let role = role.ok_or_else(|| SignInError::NoRole { name, who: who.clone(), groups })?;
         let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Person { caller: Caller { name: format!("{MARK}{who}"), role }, subject })
+        Ok(Person {
+            caller: Caller { name: format!("{MARK}{who}"), role },
+            subject,
+            settings: self.settings.digest,
+        })
     }
 }

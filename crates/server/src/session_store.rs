@@ -16,6 +16,9 @@ use tokio::time::Instant;
 use crate::access::{Caller, Person, Role};
 use crate::sessions::{Principal, Session, SessionChange, SessionKey, Sessions};
 
+/// Interval between removals of expired sessions.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Storage of sessions. The content must be protected against changes, because it contains roles.
 pub trait SessionStore: Send + Sync + 'static {
     /// Returns all stored sessions with their names.
@@ -28,6 +31,7 @@ pub trait SessionStore: Send + Sync + 'static {
 
 /// Stored session.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct StoredSession {
     /// Digest of the secret.
     key: SessionKey,
@@ -41,7 +45,7 @@ enum StoredPrincipal {
     /// Digest of a token.
     Token([u8; 32]),
     /// User authenticated by a provider.
-    Person { name: String, role: Role, subject: String },
+    Person { name: String, role: Role, subject: String, settings: [u8; 32] },
 }
 
 impl StoredSession {
@@ -52,6 +56,7 @@ impl StoredSession {
                 name: person.caller.name.clone(),
                 role: person.caller.role,
                 subject: person.subject.clone(),
+                settings: person.settings,
             },
         };
         let expires_at = now.1 + session.expires_at.saturating_duration_since(now.0);
@@ -63,8 +68,8 @@ impl StoredSession {
         let remaining = self.expires_at.since(now.1);
         let principal = match self.principal {
             StoredPrincipal::Token(digest) => Principal::Token(digest),
-            StoredPrincipal::Person { name, role, subject } => {
-                Principal::Person(Arc::new(Person { caller: Caller { name, role }, subject }))
+            StoredPrincipal::Person { name, role, subject, settings } => {
+                Principal::Person(Arc::new(Person { caller: Caller { name, role }, subject, settings }))
             }
         };
         let session = Session::new(principal, self.csrf.into(), remaining, now.0);
@@ -94,6 +99,14 @@ pub(crate) async fn keep_sessions(sessions: &Arc<Sessions>, store: Arc<dyn Sessi
         }
     }
     sessions.set_observer(sender);
+    let sessions = Arc::downgrade(sessions);
+    tokio::spawn(async move {
+        while let Some(sessions) = sessions.upgrade() {
+            sessions.remove_expired(Instant::now());
+            drop(sessions);
+            tokio::time::sleep(CLEANUP_INTERVAL).await;
+        }
+    });
     // The runtime must not wait for a store that is unavailable.
     let thread = std::thread::Builder::new().name("tidegate-sessions".to_owned());
     let spawned = thread.spawn(move || {

@@ -116,6 +116,17 @@ impl Sessions {
         }
     }
 
+    /// Removes all expired sessions.
+    pub fn remove_expired(&self, now: Instant) {
+        self.remove_expired_of(&mut self.lock_sessions(), now);
+    }
+
+    fn remove_expired_of(&self, all: &mut HashMap<SessionKey, Session>, now: Instant) {
+        let expired: Vec<SessionKey> =
+            all.iter().filter(|(_, session)| session.is_expired(now)).map(|(key, _)| *key).collect();
+        expired.into_iter().for_each(|key| self.remove(all, key));
+    }
+
     /// Adds a session of another process.
     pub fn restore(&self, key: SessionKey, session: Session) {
         self.lock_sessions().insert(key, session);
@@ -136,9 +147,7 @@ impl Sessions {
     ) -> Option<(OpenSession, String)> {
         let (secret, csrf): (String, Arc<str>) = (self::generate_secret()?, self::generate_secret()?.into());
         let mut all = self.lock_sessions();
-        let expired: Vec<SessionKey> =
-            all.iter().filter(|(_, session)| session.is_expired(now)).map(|(key, _)| *key).collect();
-        expired.into_iter().for_each(|key| self.remove(&mut all, key));
+        self.remove_expired_of(&mut all, now);
         let own = |session: &Session| session.principal == principal;
         if all.values().filter(|session| own(session)).count() >= SESSIONS_PER_PRINCIPAL_MAX {
             self.remove_oldest(&mut all, own);
@@ -252,7 +261,8 @@ mod tests {
     fn a_session_of_a_person_lasts_as_configured_up_to_the_maximum() {
         let (sessions, begin) = (Arc::new(Sessions::default()), Instant::now());
         let caller = Caller { name: "oidc:ann".to_owned(), role: Role::Operator };
-        let ann = Principal::Person(Arc::new(Person { caller, subject: "ann".to_owned() }));
+        let ann =
+            Principal::Person(Arc::new(Person { caller, subject: "ann".to_owned(), settings: [0; 32] }));
         let lifetime = IDLE_TIMEOUT / 2;
         let (open, secret) = sessions.open(ann.clone(), lifetime, begin).unwrap();
         assert_eq!((open.remaining_lifetime(begin), open.principal()), (lifetime, &ann));

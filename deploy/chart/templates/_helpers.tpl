@@ -100,8 +100,8 @@ spec:
         {{- if .Values.tls.existingSecret }}
         - --tls-cert=/etc/tidegate-tls/tls.crt
         - --tls-key=/etc/tidegate-tls/tls.key
-        {{- if include "tidegate.isReplicated" . }}
-        - {{ printf "--peer-name=%s" (required "set tls.serverName: with replicas > 1, the services verify this name in each other's certificates" .Values.tls.serverName) | quote }}
+        {{- if $sharedLog }}
+        - {{ printf "--peer-name=%s" (required "set tls.serverName: services that share a log verify this name in each other's certificates" .Values.tls.serverName) | quote }}
         {{- if .Values.tls.privateAuthority }}
         - --peer-ca=/etc/tidegate-tls/ca.crt
         {{- end }}

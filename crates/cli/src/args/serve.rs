@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_application::control_namespace;
 use tidegate_application::impersonation::ImpersonationMode;
-use tidegate_server::parse_service_url;
+use tidegate_server::{PeerName, parse_peer_name, parse_service_url};
 use tidegate_source::Prefix;
 use tidegate_stores::applications::ManagedScope;
 
@@ -82,8 +82,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "log", value_parser = values::path_parser())]
     pub peer_ca: Option<PathBuf>,
     /// Host name in the certificates of the other services [default: the host in their --advertise URL]
-    #[arg(long, value_name = "HOST", requires = "log")]
-    pub peer_name: Option<String>,
+    #[arg(long, value_name = "HOST", requires = "log", value_parser = parse_peer_name)]
+    pub peer_name: Option<PeerName>,
     /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,

@@ -21,13 +21,7 @@ pub fn tls_settings(args: &ServeArgs) -> Result<Option<PeerTls>, CliError> {
     let config = SystemTrust::default().tls_config(trusted, None).map_err(|error| {
         CliError::usage(format!("cannot verify the certificates of other services: {error}"))
     })?;
-    let server_name = args.peer_name.clone().map(|name| {
-        name.as_str()
-            .to_owned()
-            .try_into()
-            .map_err(|_| CliError::usage(format!("--peer-name {name:?} is not a host name")))
-    });
-    Ok(Some(PeerTls { config, server_name: server_name.transpose()? }))
+    Ok(Some(PeerTls { config, server_name: args.peer_name.clone() }))
 }
 
 /// Returns the URL at which other services reach the API of this one, if they can.
@@ -36,9 +30,10 @@ pub fn advertised_url(args: &ServeArgs, server: Option<&Server>) -> Result<Optio
     if let Some(url) = &args.advertise {
         // The leader can't distinguish forwarded requests of other users from those of its own machine.
         if args.api.tokens.is_none() && args.api.oidc.is_none() {
-            return Err(CliError::usage(
-                "--advertise requires --tokens or --oidc, because others can use the API through a standby",
-            ));
+            return Err(CliError::usage(format!(
+                "other machines can use the API at {url} through a standby; restrict access with `tidegate serve --tokens \
+                 FILE` or `tidegate serve --oidc FILE`"
+            )));
         }
         return Ok(Some(url.clone()));
     }
@@ -62,9 +57,14 @@ impl SessionStore for SharedSessions {
         let mut sessions = Vec::new();
         for name in names {
             // The name proves that a service with the key has written the content.
-            let content =
-                name.parse().ok().and_then(|digest| self.0.kept_sealed(KeptKind::Session, digest).ok());
-            sessions.push((name, content.unwrap_or_default()));
+            let content = match name.parse() {
+                Ok(digest) => match self.0.kept_sealed(KeptKind::Session, digest) {
+                    Err(error) if error.is_outage() => return Err(describe(error)),
+                    read => read.unwrap_or_default(),
+                },
+                Err(_) => Vec::new(),
+            };
+            sessions.push((name, content));
         }
         Ok(sessions)
     }

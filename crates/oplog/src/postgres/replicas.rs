@@ -237,7 +237,7 @@ impl Inner {
         if let Some(holder) = replicas.iter().find(|replica| replica.shards > 0 && !is_dead(replica)) {
             return Ok(Claim::Held(holder.clone()));
         }
-        // Only replicas whose count still stands where it was seen. The others have come back to life.
+        // Only replicas whose heartbeat count hasn't changed since the observation. The others are alive again.
         const EVICT: &str = "UPDATE replica SET evicted_by = $3, evicted_at = now() WHERE incarnation = $1 AND \
              beat = $2 AND evicted_by IS NULL";
         for (incarnation, beat) in &dead {
@@ -256,7 +256,9 @@ impl Inner {
             }
         }
         if let Some(tenure) = self.take_shards(client).await? {
-            self.remove_dead(client).await?;
+            if let Err(error) = self.remove_dead(client).await {
+                tracing::warn!(%error, "failed to remove dead replicas");
+            }
             return Ok(Claim::Owned(tenure));
         }
         // Another standby was faster, or a transaction of a dead replica still holds the locks.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::access::Role;
 
 const TOKEN: &str = "correct-horse-battery-staple";
 const HOST: &str = "127.0.0.1:8480";
@@ -171,4 +172,18 @@ fn over_tls_the_plain_http_cookie_is_not_accepted() {
         let caller = entrance.authenticate(&Method::GET, &lines, Instant::now());
         assert_eq!(caller.map(|(by, _)| by.name).map_err(|problem| problem.code), expected, "{is_tls}");
     }
+}
+
+/// A session that another process has stored keeps its role only while the settings that determined it apply.
+#[test]
+fn a_session_ends_when_the_settings_of_its_provider_have_changed() {
+    let (entrance, now) = (authenticator(), Instant::now());
+    let caller = Caller { name: "oidc:bob".to_owned(), role: Role::Operator };
+    let bob = Person { caller, subject: "bob".to_owned(), settings: [1; 32] };
+    let signed_in = entrance.sign_in_person(bob, LIFETIME_MAX, false, now).unwrap();
+    let cookie = cookie_header(signed_in.cookie.as_ref().unwrap());
+    let request = headers(&[("host", HOST), ("cookie", &cookie)]);
+    let refused = entrance.authenticate(&Method::GET, &request, now).err().unwrap();
+    assert_eq!((refused.code, refused.next.as_str()), (Code::Unauthorized, "sign in again"));
+    assert!(!signed_in.session.is_active(now));
 }

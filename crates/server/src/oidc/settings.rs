@@ -20,6 +20,7 @@ use std::time::Duration;
 use http::Uri;
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tidegate_model::parse_duration;
 
 use super::identity::ClaimNames;
@@ -62,6 +63,8 @@ pub(crate) struct OidcSettings {
     pub authorities: Option<String>,
     pub session_lifetime: Duration,
     pub roles: Roles,
+    /// Digest of the file.
+    pub digest: [u8; 32],
 }
 
 /// Roles for users and groups.
@@ -117,7 +120,7 @@ impl OidcSettings {
             ca.map(|path| read_file(&path, "other users could impersonate the provider")).transpose()?;
         let settings = Self::from_file(written, folder, authorities, is_here).map_err(wrong)?;
         settings.read_secret()?;
-        Ok(settings)
+        Ok(Self { digest: Sha256::digest(text.as_bytes()).into(), ..settings })
     }
 
     fn from_file(
@@ -175,6 +178,7 @@ impl OidcSettings {
             authorities,
             session_lifetime,
             roles,
+            digest: [0; 32],
         })
     }
 

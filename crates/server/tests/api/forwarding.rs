@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_server::{
-    Leader, Limits, PeerTls, Rate, Server, ServerState, Settings, TlsFiles, parse_service_url,
+    Leader, Limits, PeerTls, Rate, Server, ServerState, Settings, TlsFiles, parse_peer_name,
+    parse_service_url,
 };
 use tidegate_web::{SystemTrust, TrustedServers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -212,10 +213,48 @@ fn a_standby_answers_probes_and_metrics_itself() {
         assert!(metrics.contains("tidegate_http_requests_forwarded_total{status=\"503\"} 1"), "{metrics}");
         // Without a connection to the leader, it isn't ready either.
         standby.state.set_leader(leader_at(closed_address().await));
-        let body = wait_for_readiness(&standby, 503).await;
-        assert!(body.contains("node-1") && body.contains("cannot be reached"), "{body}");
+        while !wait_for_readiness(&standby, 503)
+            .await
+            .contains("the leader (pid 1 on node-1) cannot be reached")
+        {}
         standby.state.take_over();
         assert_eq!(standby.server.get("/readyz").await.status, 503);
+    });
+}
+
+/// A standby that is ready too early would replace a working service in a rolling update.
+#[test]
+fn a_standby_is_not_ready_before_it_has_reached_the_leader() {
+    run_test(async {
+        // This leader accepts connections, but never responds.
+        let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let leader = FakeLeader::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", false).await;
+        let standby = start_standby(Leader::Changing).await;
+        for address in [hanging.local_addr().unwrap(), leader.address, hanging.local_addr().unwrap()] {
+            standby.state.set_leader(leader_at(address));
+            if address == leader.address {
+                wait_for_readiness(&standby, 200).await;
+            } else {
+                let body = wait_for_readiness(&standby, 503).await;
+                // After two seconds, the check fails.
+                assert!(body.contains("not been checked yet") || body.contains("did not respond"), "{body}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_held_request_ends_when_the_service_shuts_down() {
+    run_test(async {
+        let standby = start_standby_with(Limits::default(), Leader::Changing).await;
+        let request = standby.server.get("/api/v1/session");
+        let shutdown = async {
+            tokio::time::sleep(RETRY_DELAY).await;
+            standby.state.shut_down();
+        };
+        let (answer, ()) = tokio::join!(request, shutdown);
+        assert_eq!((answer.status, answer.problem_code().as_str()), (503, "not-ready"));
+        assert!(answer.body.contains("shutting down"), "{answer:?}");
     });
 }
 
@@ -350,7 +389,7 @@ fn the_certificate_of_the_leader_is_verified() {
         ] {
             let pem = authority.cert.pem();
             let config = SystemTrust::default().tls_config(TrustedServers::Authorities(&pem), None).unwrap();
-            let server_name = name.map(|name| name.to_owned().try_into().unwrap());
+            let server_name = name.map(|name| parse_peer_name(name).unwrap());
             let (mut settings, dir) = shared_settings(quick_limits());
             settings.peer_tls = Some(PeerTls { config, server_name });
             let leader = Leader::other("pid 1 on node-1", Some(&address));
