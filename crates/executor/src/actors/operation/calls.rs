@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tidegate_cluster::{Cluster, ClusterError, Effect, Layer, PendingCall, with_write_check};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, NamespaceObservation, TaskCommand};
@@ -131,32 +132,48 @@ impl Layer for CoveredCluster {
 impl Call {
     /// Makes the call once the cluster's limit allows, restricted by the operation's claim and its project
     /// policy.
-    pub async fn run(
+    ///
+    /// Thousands of calls can be waiting. Both futures are allocated separately, so that neither is copied into another
+    /// one while the call waits.
+    pub fn run(
         self,
         cluster: Arc<ClusterHandle>,
         coverage: Option<Arc<LeaseCoverage>>,
         guard: PolicyGuard,
         log_failure: LogFailure,
-    ) {
-        // The semaphore is never closed. If it were, the call would be dropped and report its failure.
-        let Ok(_permit) = cluster.permits().acquire_owned().await else { return };
-        if log_failure.get().is_some() {
-            return;
-        }
-        // Check the policy only after waiting for the claim: it may have changed in the meantime.
-        let cluster = match guard.restrict(cluster.connection_with_timeouts()).await {
-            Ok(cluster) => cover_writes(cluster, coverage),
-            Err(error) => return self.command.fail(error),
-        };
-        match self.kind {
-            CallKind::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
-            CallKind::Task(work) => work.run(cluster.as_ref(), self.command).await,
-            CallKind::Namespaces(names) => {
-                let names = names.iter().map(String::as_str);
-                let namespaces = effects::look_at_namespaces(cluster.as_ref(), names).await;
-                self.command.answer(Input::NamespacesRead { namespaces });
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // The semaphore is never closed. If it were, the call would be dropped and report its failure.
+            let Ok(_permit) = cluster.permits().acquire_owned().await else { return };
+            if log_failure.get().is_none() {
+                self.execute(cluster.connection_with_timeouts(), coverage, guard).await;
             }
-        }
+        })
+    }
+
+    /// Makes the call. The future is large, so it is allocated only once the call has its permit.
+    fn execute(
+        self,
+        cluster: Arc<dyn Cluster>,
+        coverage: Option<Arc<LeaseCoverage>>,
+        guard: PolicyGuard,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // Check the policy only after waiting for the claim: it may have changed in the meantime.
+            let cluster = match guard.restrict(cluster).await {
+                Ok(cluster) => cover_writes(cluster, coverage),
+                Err(error) => return self.command.fail(error),
+            };
+            match self.kind {
+                CallKind::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
+                CallKind::Task(work) => work.run(cluster.as_ref(), self.command).await,
+                CallKind::Namespaces(names) => {
+                    let names = names.iter().map(String::as_str);
+                    let namespaces = effects::look_at_namespaces(cluster.as_ref(), names).await;
+                    self.command.answer(Input::NamespacesRead { namespaces });
+                }
+            }
+        })
     }
 }
 
