@@ -23,7 +23,7 @@ use crate::tokens::{AuthContext, Tokens, is_same};
 /// Header for the CSRF token, which proves that the sending page can read the server's responses.
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-tidegate-csrf");
 /// Header in which browsers report the origin of a request.
-const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Name of the session cookie over TLS. Browsers accept this prefix only over TLS, and only for this host.
 const SECURE_SESSION_COOKIE: &str = "__Host-tidegate-session";
 /// Name of the cookie for a pending login over TLS.

@@ -26,6 +26,7 @@ use rustls::pki_types::ServerName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
+use crate::auth::FETCH_SITE_HEADER;
 use crate::leader::Leader;
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
@@ -161,12 +162,7 @@ impl Forwarder {
                     };
                     match attempt {
                         Attempt::Response(response) => {
-                            let open = OpenResponse {
-                                leader,
-                                current,
-                                shutdown: state.shutdown_signal(),
-                                _permit: permit,
-                            };
+                            let open = OpenResponse { leader, current, shutdown, _permit: permit };
                             return Ok(RoutedRequest::Remote(open.relay(response)));
                         }
                         Attempt::Unknown(reason) if !parts.method.is_safe() => {
@@ -285,30 +281,17 @@ impl OpenResponse {
         let (mut parts, body) = response.into_parts();
         parts.headers = end_to_end_headers(&parts.headers);
         let is_stream = !parts.headers.contains_key(header::CONTENT_LENGTH);
-        let data = futures_util::stream::unfold(
-            (BodyDataStream::new(body), self),
-            move |(mut data, mut open)| async move {
-                let next = if is_stream {
-                    open.next_of_stream(&mut data).await
-                } else {
-                    data.next().await.map(|next| next.map_err(io::Error::other))
-                };
-                next.map(|next| (next, (data, open)))
-            },
-        );
+        let open = (BodyDataStream::new(body), self);
+        let data = futures_util::stream::unfold(open, move |(mut data, mut open)| async move {
+            let Self { leader, current, shutdown, .. } = &mut open;
+            let next = tokio::select! {
+                next = data.next() => next?.map_err(io::Error::other),
+                () = wait_for_other(leader, current), if is_stream => Err(io::Error::other("the leader has changed")),
+                _ = shutdown.wait_for(|is_ending| *is_ending), if is_stream => return None,
+            };
+            Some((next, (data, open)))
+        });
         Response::from_parts(parts, Body::from_stream(data))
-    }
-
-    async fn next_of_stream(
-        &mut self,
-        data: &mut BodyDataStream<Incoming>,
-    ) -> Option<Result<Bytes, io::Error>> {
-        let Self { leader, current, shutdown, .. } = self;
-        tokio::select! {
-            next = data.next() => next.map(|next| next.map_err(io::Error::other)),
-            () = wait_for_other(leader, current) => Some(Err(io::Error::other("the leader has changed"))),
-            _ = shutdown.wait_for(|is_ending| *is_ending) => None,
-        }
     }
 }
 
@@ -332,7 +315,7 @@ fn no_address_problem(name: &str) -> Problem {
     }
 }
 
-/// Waits until the leader is no longer the one that a request was sent to.
+/// Waits until the leader is unknown or another service than `current`.
 async fn wait_for_other(leader: &mut watch::Receiver<Leader>, current: &Leader) {
     if leader.wait_for(|leader| leader != current).await.is_err() {
         std::future::pending::<()>().await;
@@ -342,13 +325,8 @@ async fn wait_for_other(leader: &mut watch::Receiver<Leader>, current: &Leader) 
 /// Returns the headers without those that apply to a single connection. A client can't remove the headers that the
 /// leader uses to authenticate it.
 fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
-    const KEPT: [HeaderName; 5] = [
-        header::HOST,
-        header::AUTHORIZATION,
-        header::COOKIE,
-        header::ORIGIN,
-        HeaderName::from_static("sec-fetch-site"),
-    ];
+    const KEPT: [HeaderName; 5] =
+        [header::HOST, header::AUTHORIZATION, header::COOKIE, header::ORIGIN, FETCH_SITE_HEADER];
     let named = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<HeaderName> =
         named.flat_map(|list| list.split(',')).filter_map(|name| name.trim().parse().ok()).collect();

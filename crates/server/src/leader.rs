@@ -3,10 +3,9 @@
 use http::Uri;
 
 /// Leader among the services that share an operation log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leader {
     /// This service, which handles requests itself. Also a service without a shared log.
-    #[default]
     This,
     /// Another service.
     Other {

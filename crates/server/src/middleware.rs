@@ -54,10 +54,10 @@ impl Middleware {
         peer_tls: Option<PeerTls>,
         limits: Limits,
     ) -> Self {
-        let rates = [limits.total_rate, limits.caller_rate, limits.unauthenticated_rate, limits.page_rate];
-        let [total_limiter, caller_limiter, unauthenticated_limiter, page_limiter] =
+        let Limits { total_rate, caller_rate, unauthenticated_rate, page_rate, .. } = limits;
+        let rates = [total_rate, caller_rate, unauthenticated_rate, page_rate, page_rate];
+        let [total_limiter, caller_limiter, unauthenticated_limiter, page_limiter, session_limiter] =
             rates.map(RateLimiter::new);
-        let session_limiter = RateLimiter::new(limits.page_rate);
         Self {
             state,
             authenticator: Arc::new(authenticator),
@@ -91,7 +91,7 @@ impl Middleware {
             // A standby that others can reach must not give them the rights of local users.
             if is_forwarded && !self.authenticator.needs_authentication() {
                 return Err(Problem {
-                    next: "start all services of the shared log with --tokens FILE or --oidc FILE".to_owned(),
+                    next: "start all services of the shared log with `tidegate serve --tokens FILE` or `tidegate serve --oidc FILE`".to_owned(),
                     ..Problem::new(Code::Forbidden, "the leader accepts only local requests")
                 });
             }
