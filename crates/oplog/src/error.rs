@@ -545,6 +545,15 @@ pub enum LogError {
     #[error("this process is not the leader of the operation log, so it cannot write to it")]
     NotOwner,
 
+    /// Another replica owns the part of the log with this stream.
+    #[error(
+        "{stream} is in a part of the operation log that another replica owns; send the request to that replica"
+    )]
+    OtherReplica {
+        /// Stream of the other replica.
+        stream: StreamName,
+    },
+
     /// Another process has declared this one dead and taken over.
     #[error(
         "{by} has taken over the operation log, because this process did not respond; restart the process to rejoin"
@@ -574,6 +583,7 @@ impl LogError {
         | Self::UnknownStream { stream }
         | Self::Gap { stream, .. }
         | Self::Fenced { stream, .. }
+        | Self::OtherReplica { stream }
         | Self::Compacted { stream } = &mut self
             && stream.id == name.id
         {

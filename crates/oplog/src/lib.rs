@@ -80,8 +80,8 @@ pub use log_copy::{CopyCounts, CopyEnd, CopyError, CopyScan};
 pub use marks::{LogAccess, check_not_moved};
 pub use memory::{Fault, MemoryLog};
 pub use postgres::{
-    DrainRequest, HeartbeatObserver, KeptKind, LeadAttempt, ListedReplica, Loss, PostgresLog,
-    PostgresOptions, PostgresTarget, Replica, ReplicaState, TENURE_COVERAGE,
+    DrainRequest, HeartbeatObserver, KeptKind, LeadAttempt, ListedReplica, Loss, Ownership, PostgresLog,
+    PostgresOptions, PostgresTarget, Replica, ReplicaState, Shard, TENURE_COVERAGE,
 };
 pub use retention::Retention;
 pub use sealed::SealedFolder;

@@ -4,6 +4,8 @@
 //! replicas      joining, heartbeats, ownership of the shards
 //! replica_list  replica list and requests to hand over
 //! watch         pure detection of dead replicas
+//! distribution  pure distribution of the shards among replicas that share the work
+//! sharing       taking, requesting and handing over shards
 //! writer        the writer of a process: groups, retries, unknown outcomes
 //! append        one fenced transaction per group
 //! read          streams and lookups
@@ -20,18 +22,22 @@
 //! has nothing else to do, and it continues by itself when the database is back. [`PostgresLog::outage`] reports
 //! the wait.
 //!
-//! Only the replica that owns the shards can append ([`PostgresLog::try_lead`]). The others can read.
+//! Only the owner of a shard can append to its streams. Either one replica owns all shards ([`PostgresLog::try_lead`])
+//! and the others wait to take over, or the replicas share them ([`PostgresLog::share_shards`]). Every replica can
+//! read.
 
 mod append;
 mod blobs;
 mod compact;
 mod connection;
+mod distribution;
 mod images;
 mod kept;
 mod read;
 mod replica_list;
 mod replicas;
 mod schema;
+mod sharing;
 mod watch;
 mod writer;
 
@@ -51,6 +57,7 @@ use uuid::Uuid;
 
 use self::compact::Compaction;
 use self::schema::Joining;
+use self::sharing::Sharing;
 use self::writer::Writer;
 use crate::append_checks::check_blob_size;
 use crate::blobs::Sealing;
@@ -60,9 +67,11 @@ use crate::{
 };
 
 pub use self::connection::PostgresTarget;
+pub use self::distribution::Shard;
 pub use self::kept::KeptKind;
 pub use self::replica_list::{DrainRequest, ListedReplica, ReplicaState};
 pub use self::replicas::Replica;
+pub use self::sharing::Ownership;
 
 /// Maximum number of connections for reads.
 const READERS: usize = 4;
@@ -94,6 +103,9 @@ pub struct PostgresOptions {
     pub codecs: Codecs,
     /// Observer of the heartbeats, if any.
     pub observer: Option<Arc<dyn HeartbeatObserver>>,
+    /// True if this replica shares the shards with others ([`PostgresLog::share_shards`]), instead of owning all of
+    /// them or none.
+    pub shares: bool,
 }
 
 /// Observer of a replica's heartbeats. Writes to clusters are safe for a while after the start of each successful
@@ -156,7 +168,10 @@ struct Inner {
     address: Option<String>,
     codecs: Codecs,
     sealing: Sealing,
+    shares: bool,
     writer: AsyncMutex<Writer>,
+    /// Locked before the writer.
+    sharing: AsyncMutex<Sharing>,
     idle_readers: Mutex<Vec<Client>>,
     reader_places: Semaphore,
     /// Blobs that this replica has stored and not referred to yet, and how often.
@@ -243,7 +258,7 @@ impl PostgresLog {
     }
 
     fn new(options: PostgresOptions) -> Result<Self, LogError> {
-        let PostgresOptions { target, replica, address, key, codecs, observer } = options;
+        let PostgresOptions { target, replica, address, key, codecs, observer, shares } = options;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("tidegate-log")
@@ -257,7 +272,9 @@ impl PostgresLog {
             address,
             codecs,
             sealing: Sealing::new(key),
+            shares,
             writer: AsyncMutex::default(),
+            sharing: AsyncMutex::default(),
             idle_readers: Mutex::default(),
             reader_places: Semaphore::new(READERS),
             holds: Mutex::default(),

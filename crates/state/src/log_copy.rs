@@ -263,6 +263,7 @@ fn postgres_options(target: &PostgresTarget, key: LogKey) -> PostgresOptions {
         key,
         codecs: codecs(),
         observer: None,
+        shares: false,
     }
 }
 

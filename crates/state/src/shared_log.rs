@@ -65,6 +65,7 @@ impl SharedLog {
                 key: key.clone(),
                 codecs: codecs(),
                 observer: Some(Arc::clone(&coverage) as Arc<dyn HeartbeatObserver>),
+                shares: false,
             };
             match blocking(move || PostgresLog::join(options)).await {
                 Ok(log) => break Arc::new(log),

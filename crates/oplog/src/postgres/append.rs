@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use super::Inner;
 use super::connection::{Parameter, call_error, within};
+use super::distribution::Shard;
 use crate::append_checks::{self, AppendState};
 use crate::frame::{self, Address, Family};
 use crate::inventory::{InventoryRow, inventory_id};
@@ -84,16 +85,12 @@ pub(super) enum CommitError {
     Rejected(LogError),
 }
 
-/// Returns the shard of an ApplicationSet's or Application's streams. An ApplicationSet and its Applications share a
-/// shard.
+/// Returns the shard of a new stream.
 pub(super) fn shard_of(stream: StreamId, appset: Option<&str>, application: Option<&str>) -> i16 {
-    let mut hasher = Sha256::new();
     match appset.or(application) {
-        Some(key) => hasher.update(key),
-        None => hasher.update(stream.0.as_bytes()),
+        Some(key) => Shard::of_key(key).number(),
+        None => Shard::of_key(stream.0.as_bytes()).number(),
     }
-    let [first, ..]: [u8; 32] = hasher.finalize().into();
-    i16::from(first)
 }
 
 impl StreamChange {
@@ -107,6 +104,7 @@ impl Inner {
     pub(super) async fn prepare(
         &self,
         client: &Client,
+        tenure: &BTreeMap<i16, i64>,
         heads: &mut HashMap<StreamId, StreamHead>,
         group: &[RawAppend],
         fresh: bool,
@@ -131,6 +129,11 @@ impl Inner {
         let mut rows = GroupRows::default();
         for append in group {
             self.add_append(&mut rows, heads, append)?;
+            let shard = rows.streams.get(&append.stream).map(|change| change.after.shard);
+            if shard.is_some_and(|shard| !tenure.contains_key(&shard)) {
+                let stream = StreamName::with_kind(append.kind.clone(), append.stream);
+                return Err(LogError::OtherReplica { stream });
+            }
             if let Some(update) = &append.inventory {
                 let shard = rows.streams.get(&append.stream).map_or(0, |change| change.after.shard);
                 self.add_inventory(client, &mut rows, update, shard).await?;

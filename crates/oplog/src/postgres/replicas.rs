@@ -5,7 +5,7 @@
 //! one only after it has watched that one's count stand still ([`ReplicaWatch`]); from then on, appends of the old
 //! owner fail, because they lock the same rows. No clock of another machine is involved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::connection::{CALL_TIMEOUT, Parameter, application_name, call_error, within};
+use super::distribution::{Candidate, Shard};
 use super::schema::newest_layout;
 use super::watch::ReplicaWatch;
 use super::{BEAT_INTERVAL, Inner, Loss, TENURE_COVERAGE};
@@ -41,13 +42,31 @@ pub struct Replica {
     pub address: Option<String>,
     /// Number of its heartbeats.
     pub(super) beat: i64,
+    /// Its part in the distribution of the shards, if it shares them.
+    pub(super) candidate: Option<Candidate>,
+}
+
+/// Replicas in the database, and those whose heartbeats stand still.
+pub(super) struct ObservedReplicas {
+    /// All replicas that were not declared dead, including this one.
+    pub(super) replicas: Vec<Replica>,
+    /// Dead replicas with their last heartbeat count.
+    pub(super) dead: Vec<(Uuid, i64)>,
 }
 
 impl Replica {
     /// Returns the description of a replica that has taken the shards since the replicas were read.
     fn unknown() -> Self {
         let (name, version) = ("another process".to_owned(), String::new());
-        Self { incarnation: Uuid::nil(), name, version, shards: SHARDS, address: None, beat: 0 }
+        Self {
+            incarnation: Uuid::nil(),
+            name,
+            version,
+            shards: SHARDS,
+            address: None,
+            beat: 0,
+            candidate: None,
+        }
     }
 }
 
@@ -68,17 +87,18 @@ pub(super) enum Claim {
 impl Inner {
     /// Adds this process to the replicas.
     pub(super) async fn join(&self, client: &Client) -> Result<(), LogError> {
-        const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout, address, address_digest) VALUES ($1, \
-             $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+        const QUERY: &str = "INSERT INTO replica (incarnation, name, version, layout, address, address_digest, shares) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
         let digest =
             self.address.as_ref().map(|address| self.address_digest(self.incarnation, address).0.to_vec());
-        let parameters: [Parameter<'_>; 6] = [
+        let parameters: [Parameter<'_>; 7] = [
             (&self.incarnation, Type::UUID),
             (&self.name, Type::TEXT),
             (&env!("CARGO_PKG_VERSION"), Type::TEXT),
             (&newest_layout(), Type::INT4),
             (&self.address, Type::TEXT),
             (&digest, Type::BYTEA),
+            (&self.shares, Type::BOOL),
         ];
         within("join the log", client.execute_typed(QUERY, &parameters)).await.map(drop)
     }
@@ -181,7 +201,8 @@ impl Inner {
     /// Returns all replicas that have joined and were not declared dead.
     pub(super) async fn read_replicas(&self, client: &Client) -> Result<Vec<Replica>, LogError> {
         const QUERY: &str = "SELECT incarnation, name, version, beat, (SELECT count(*) FROM shard WHERE owner = \
-             incarnation), address, address_digest FROM replica WHERE evicted_by IS NULL ORDER BY joined_at, incarnation";
+             incarnation), address, address_digest, shares, joined_at < now() - interval '30 s', drain_requested_at IS NOT \
+             NULL FROM replica WHERE evicted_by IS NULL ORDER BY joined_at, incarnation";
         within("read the replicas", async {
             client
                 .query_typed(QUERY, &[])
@@ -196,7 +217,10 @@ impl Inner {
                             self.address_digest(incarnation, address).0[..] == digest[..]
                         })
                     });
+                    let candidate =
+                        Candidate { incarnation, is_settled: row.try_get(8)?, is_draining: row.try_get(9)? };
                     Ok(Replica {
+                        candidate: row.try_get::<_, bool>(7)?.then_some(candidate),
                         incarnation,
                         name: row.try_get(1)?,
                         version: row.try_get(2)?,
@@ -210,18 +234,17 @@ impl Inner {
         .await
     }
 
-    /// Tries to own all shards, taking over those of dead replicas. Must be called about once a second, so that the
-    /// watch can tell which replicas are dead.
-    pub(super) async fn claim_shards(
+    /// Reads the replicas, and finds those whose heartbeats stand still.
+    pub(super) async fn observe_replicas(
         &self,
         client: &Client,
         watch: &mut ReplicaWatch,
-    ) -> Result<Claim, LogError> {
+    ) -> Result<ObservedReplicas, LogError> {
         let before = self.started_at.elapsed();
-        let mut replicas = self.read_replicas(client).await?;
+        let replicas = self.read_replicas(client).await?;
         let after = self.started_at.elapsed();
-        replicas.retain(|replica| replica.incarnation != self.incarnation);
-        let beats = replicas.iter().map(|replica| (replica.incarnation, replica.beat)).collect();
+        let others = replicas.iter().filter(|replica| replica.incarnation != self.incarnation);
+        let beats = others.map(|replica| (replica.incarnation, replica.beat)).collect();
         let dead = watch.observe(&beats, before, after);
         let lost = watch.take_lost_heartbeats();
         if lost > 0 {
@@ -232,28 +255,48 @@ impl Inner {
                 self.target
             );
         }
+        Ok(ObservedReplicas { replicas, dead })
+    }
+
+    /// Declares replicas dead. Returns those whose heartbeat count hasn't changed since the observation. The others
+    /// are alive again.
+    pub(super) async fn evict(
+        &self,
+        client: &Client,
+        dead: &[(Uuid, i64)],
+    ) -> Result<BTreeSet<Uuid>, LogError> {
+        const QUERY: &str = "UPDATE replica SET evicted_by = $3, evicted_at = now() WHERE incarnation = $1 AND \
+             beat = $2 AND evicted_by IS NULL";
+        let mut evicted = BTreeSet::new();
+        for (incarnation, beat) in dead {
+            let parameters: [Parameter<'_>; 3] =
+                [(incarnation, Type::UUID), (beat, Type::INT8), (&self.name, Type::TEXT)];
+            let changed = within("declare a replica dead", client.execute_typed(QUERY, &parameters)).await?;
+            if changed > 0 {
+                evicted.insert(*incarnation);
+            }
+        }
+        Ok(evicted)
+    }
+
+    /// Tries to own all shards, taking over those of dead replicas. Must be called about once a second, so that the
+    /// watch can tell which replicas are dead.
+    pub(super) async fn claim_shards(
+        &self,
+        client: &Client,
+        watch: &mut ReplicaWatch,
+    ) -> Result<Claim, LogError> {
+        let ObservedReplicas { mut replicas, dead } = self.observe_replicas(client, watch).await?;
+        replicas.retain(|replica| replica.incarnation != self.incarnation);
         let is_dead =
             |replica: &Replica| dead.iter().any(|(incarnation, _)| *incarnation == replica.incarnation);
         if let Some(holder) = replicas.iter().find(|replica| replica.shards > 0 && !is_dead(replica)) {
             return Ok(Claim::Held(holder.clone()));
         }
-        // Only replicas whose heartbeat count hasn't changed since the observation. The others are alive again.
-        const EVICT: &str = "UPDATE replica SET evicted_by = $3, evicted_at = now() WHERE incarnation = $1 AND \
-             beat = $2 AND evicted_by IS NULL";
-        for (incarnation, beat) in &dead {
-            let evicted = within(
-                "declare a replica dead",
-                client.execute_typed(
-                    EVICT,
-                    &[(incarnation, Type::UUID), (beat, Type::INT8), (&self.name, Type::TEXT)],
-                ),
-            )
-            .await?;
-            if evicted == 0
-                && let Some(holder) = replicas.iter().find(|replica| replica.incarnation == *incarnation)
-            {
-                return Ok(Claim::Held(holder.clone()));
-            }
+        let evicted = self.evict(client, &dead).await?;
+        let is_alive = |replica: &&Replica| is_dead(replica) && !evicted.contains(&replica.incarnation);
+        if let Some(holder) = replicas.iter().find(is_alive) {
+            return Ok(Claim::Held(holder.clone()));
         }
         if let Some(tenure) = self.take_shards(client).await? {
             if let Err(error) = self.remove_dead(client).await {
@@ -267,18 +310,40 @@ impl Inner {
         Ok(Claim::Held(holder.unwrap_or_else(Replica::unknown)))
     }
 
-    /// Takes all shards that are free or belong to a dead replica, in one transaction: all or none. Returns `None`
-    /// if a live replica owns one of them, or if a transaction still holds a lock.
+    /// Takes all shards, if they are free or belong to a dead replica. Returns `None` if a live replica owns one of
+    /// them, or if a transaction still holds a lock.
     async fn take_shards(&self, client: &Client) -> Result<Option<BTreeMap<i16, i64>>, LogError> {
+        let all: Vec<Shard> = Shard::all().collect();
+        let taken = self.take_in_transaction(client, &all, "1/(count(*) OVER () = 256)::int").await?;
+        Ok(taken.filter(|taken| taken.len() == SHARDS))
+    }
+
+    /// Takes those of the shards that are free or belong to a dead replica. Returns `None` if a transaction still holds
+    /// a lock.
+    pub(super) async fn take_free(&self, client: &Client, shards: &[Shard]) -> Result<Option<()>, LogError> {
+        Ok(self.take_in_transaction(client, shards, "1").await?.map(drop))
+    }
+
+    /// Takes free shards in a transaction, which fails unless `condition` can be computed. Returns the epochs.
+    async fn take_in_transaction(
+        &self,
+        client: &Client,
+        shards: &[Shard],
+        condition: &str,
+    ) -> Result<Option<BTreeMap<i16, i64>>, LogError> {
         // The rows are locked in the same order as by an append.
-        const TAKE: &str = "WITH free AS (SELECT s.id FROM shard s WHERE s.owner IS NULL OR s.owner = $1 OR s.owner IN \
-             (SELECT incarnation FROM replica WHERE evicted_by IS NOT NULL) ORDER BY s.id FOR UPDATE), \
-             taken AS (UPDATE shard SET owner = $1, epoch = epoch + 1 WHERE id IN (SELECT id FROM free) \
-             RETURNING id, epoch) \
-             SELECT id, epoch, 1/(count(*) OVER () = 256)::int FROM taken";
+        let take = format!(
+            "WITH free AS (SELECT s.id FROM shard s WHERE s.id = ANY($2) AND (s.owner IS NULL OR s.owner = $1 OR s.owner IN \
+             (SELECT incarnation FROM replica WHERE evicted_by IS NOT NULL)) ORDER BY s.id FOR UPDATE), \
+             taken AS (UPDATE shard SET owner = $1, requested_by = NULL, epoch = epoch + 1 WHERE id IN (SELECT id FROM \
+             free) RETURNING id, epoch) \
+             SELECT id, epoch, {condition} FROM taken"
+        );
+        let ids: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
         let run = async {
             client.batch_execute("BEGIN; SET LOCAL lock_timeout = '1s'").await?;
-            let rows = client.query_typed(TAKE, &[(&self.incarnation, Type::UUID)]).await?;
+            let parameters: [Parameter<'_>; 2] = [(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY)];
+            let rows = client.query_typed(&take, &parameters).await?;
             client.batch_execute("COMMIT").await?;
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
         };
@@ -293,8 +358,7 @@ impl Inner {
                 }
             };
         let error = match result {
-            Ok(tenure) if tenure.len() == SHARDS => return Ok(Some(tenure)),
-            Ok(_) => return Ok(None),
+            Ok(tenure) => return Ok(Some(tenure)),
             Err(error) => error,
         };
         let _ = within("cancel", client.batch_execute("ROLLBACK")).await;
@@ -302,12 +366,12 @@ impl Inner {
             Some(code) if *code == SqlState::DIVISION_BY_ZERO || *code == SqlState::LOCK_NOT_AVAILABLE => {
                 Ok(None)
             }
-            _ => Err(call_error("take over the shards", &error)),
+            _ => Err(call_error("take over shards", &error)),
         }
     }
 
     /// Ends the sessions of dead replicas that still own shards. Their transactions may still hold locks.
-    async fn end_evicted_sessions(&self, client: &Client) -> Result<(), LogError> {
+    pub(super) async fn end_evicted_sessions(&self, client: &Client) -> Result<(), LogError> {
         const QUERY: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND \
              application_name IN (SELECT 'tidegate ' || incarnation FROM replica WHERE evicted_by IS NOT NULL AND EXISTS \
              (SELECT 1 FROM shard WHERE owner = incarnation))";
@@ -316,7 +380,7 @@ impl Inner {
 
     /// Removes replicas that own nothing and were declared dead, or sent their last heartbeat, an hour ago. A removed
     /// replica that is still running counts as declared dead.
-    async fn remove_dead(&self, client: &Client) -> Result<(), LogError> {
+    pub(super) async fn remove_dead(&self, client: &Client) -> Result<(), LogError> {
         const QUERY: &str = "DELETE FROM replica WHERE coalesce(evicted_at, beat_at, joined_at) < now() - interval '1 hour' \
              AND NOT EXISTS (SELECT 1 FROM shard WHERE owner = incarnation)";
         within("remove dead replicas", client.execute_typed(QUERY, &[])).await.map(drop)
@@ -353,7 +417,8 @@ impl Inner {
 
     /// Gives up all shards and leaves.
     pub(super) async fn leave(&self, client: &Client) -> Result<(), LogError> {
-        const FREE: &str = "UPDATE shard SET owner = NULL, epoch = epoch + 1 WHERE owner = $1";
+        const FREE: &str =
+            "UPDATE shard SET owner = NULL, requested_by = NULL, epoch = epoch + 1 WHERE owner = $1";
         const LEAVE: &str = "DELETE FROM replica WHERE incarnation = $1";
         let me: [Parameter<'_>; 1] = [(&self.incarnation, Type::UUID)];
         within("free the shards", client.execute_typed(FREE, &me)).await?;

@@ -7,7 +7,7 @@ use tidegate_model::{Digest, StreamId};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::append::{self, CommitError, GroupRows, StreamHead};
+use super::append::{CommitError, GroupRows, StreamHead};
 use super::connection::within;
 use super::replicas::Claim;
 use super::watch::ReplicaWatch;
@@ -75,7 +75,7 @@ impl Inner {
         let mut fresh = false;
         loop {
             let client = self.writer_client(writer).await?;
-            let prepared = self.prepare(&client, &mut writer.heads, group, fresh).await;
+            let prepared = self.prepare(&client, &writer.tenure, &mut writer.heads, group, fresh).await;
             let mut rows = match prepared {
                 Ok(rows) => rows,
                 Err(error @ LogError::Unavailable { .. }) => {
@@ -311,9 +311,10 @@ impl Inner {
 
     pub(super) async fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
         let mut writer = self.writer.lock().await;
-        let shard = append::shard_of(StreamId(Uuid::nil()), None, Some(&update.application));
         loop {
             let client = self.writer_client(&mut writer).await?;
+            // An inventory has no shard of its own: any shard proves that this replica may write.
+            let shard = writer.tenure.keys().next().copied().unwrap_or_default();
             let mut rows = GroupRows::default();
             let written = async {
                 self.add_inventory(&client, &mut rows, update, shard).await.map_err(CommitError::Unknown)?;

@@ -22,3 +22,4 @@ mod property;
 mod random_damage;
 mod read_only;
 mod sealed;
+mod sharing;

@@ -63,6 +63,7 @@ pub fn options(url: &str, replica: &str) -> PostgresOptions {
         key: LogKey::new(&[7; 32]),
         codecs: test_codecs(),
         observer: None,
+        shares: false,
     }
 }
 

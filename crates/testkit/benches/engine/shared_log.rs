@@ -46,6 +46,7 @@ fn open_postgres(server: &PostgresServer, codecs: Codecs) -> Arc<PostgresLog> {
         key: LogKey::new(&[7; 32]),
         codecs,
         observer: None,
+        shares: false,
     });
     let log = log.unwrap();
     assert_eq!(log.try_lead().unwrap(), LeadAttempt::Leading);

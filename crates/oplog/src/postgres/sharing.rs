@@ -1,0 +1,176 @@
+//! Shards of replicas that share the work: taking free ones, asking for others, and handing over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::FutureExt as _;
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::connection::{Parameter, within};
+use super::distribution::{Candidate, FreeShards, Shard, ShardRow, plan_distribution};
+use super::watch::ReplicaWatch;
+use super::writer::Writer;
+use super::{Inner, PostgresLog};
+use crate::LogError;
+
+/// Shards of a replica that shares the work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ownership {
+    /// Shards that this replica owns.
+    pub owned: BTreeSet<Shard>,
+    /// Shards among them that another replica has asked for. They are handed over with [`PostgresLog::hand_over`],
+    /// once this replica has stopped working on them.
+    pub requested: BTreeSet<Shard>,
+    /// Number of shards that no replica owns.
+    pub unowned: usize,
+}
+
+/// State of a replica that shares the work.
+#[derive(Default)]
+pub(super) struct Sharing {
+    client: Option<Client>,
+    watch: ReplicaWatch,
+    free: FreeShards,
+}
+
+impl PostgresLog {
+    /// Takes part in the distribution of the shards, and returns the shards that this replica owns. Must be called
+    /// about once a second, so that the replica can tell which other ones are dead. Only for a replica that joined
+    /// with [`PostgresOptions::shares`](super::PostgresOptions::shares).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database is unavailable, or if this replica can never write again.
+    pub fn share_shards(&self) -> Result<Ownership, LogError> {
+        self.wait(|inner| async move { inner.share_shards().await }.boxed())?
+    }
+
+    /// Hands over shards that other replicas have asked for. This replica keeps the other shards, and the shards of
+    /// requests that were withdrawn. It must have stopped working on all of them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database is unavailable. The next [`share_shards`](Self::share_shards) returns the
+    /// actual owner.
+    pub fn hand_over(&self, shards: BTreeSet<Shard>) -> Result<(), LogError> {
+        self.wait(|inner| async move { inner.hand_over(shards).await }.boxed())?
+    }
+}
+
+impl Inner {
+    async fn share_shards(&self) -> Result<Ownership, LogError> {
+        let mut sharing = self.sharing.lock().await;
+        self.check_usable()?;
+        let client = self.sharing_client(&mut sharing).await?;
+        let observed = self.observe_replicas(&client, &mut sharing.watch).await?;
+        let evicted = self.evict(&client, &observed.dead).await?;
+        let candidates: Vec<Candidate> = observed
+            .replicas
+            .iter()
+            .filter(|replica| !evicted.contains(&replica.incarnation))
+            .filter_map(|replica| replica.candidate)
+            .collect();
+        let rows = read_shards(&client).await?;
+        let overdue = sharing.free.observe(&rows, self.started_at.elapsed());
+        let plan = plan_distribution(self.incarnation, &candidates, &rows, &overdue);
+        if !plan.take.is_empty() && self.take_free(&client, &plan.take).await?.is_none() {
+            // The transaction of a dead replica still holds a lock.
+            self.end_evicted_sessions(&client).await?;
+        }
+        if !plan.request.is_empty() {
+            self.request_shards(&client, &plan.request).await?;
+        }
+        let owned: BTreeSet<Shard> = {
+            let mut writer = self.writer.lock().await;
+            self.check_usable()?;
+            self.update_tenure(&client, &mut writer).await?;
+            writer.tenure.keys().filter_map(|shard| Shard::from_row(*shard)).collect()
+        };
+        let rows = read_shards(&client).await?;
+        if !evicted.is_empty()
+            && let Err(error) = self.remove_dead(&client).await
+        {
+            tracing::warn!(%error, "failed to remove dead replicas");
+        }
+        sharing.client = Some(client);
+        let is_requested = |row: &&ShardRow| owned.contains(&row.shard) && row.requested_by.is_some();
+        let requested = rows.iter().filter(is_requested).map(|row| row.shard).collect();
+        let unowned = rows.iter().filter(|row| row.owner.is_none()).count();
+        Ok(Ownership { owned, requested, unowned })
+    }
+
+    async fn hand_over(&self, shards: BTreeSet<Shard>) -> Result<(), LogError> {
+        const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND id = ANY($2) AND requested_by IN (SELECT \
+             incarnation FROM replica WHERE evicted_by IS NULL) ORDER BY id FOR UPDATE) UPDATE shard SET owner = \
+             requested_by, requested_by = NULL, epoch = epoch + 1 WHERE id IN (SELECT id FROM mine)";
+        // The next step must not add the shards to the tenure before they are handed over.
+        let mut sharing = self.sharing.lock().await;
+        self.check_usable()?;
+        {
+            let mut writer = self.writer.lock().await;
+            let is_left = |shard: i16| Shard::from_row(shard).is_some_and(|shard| shards.contains(&shard));
+            writer.tenure.retain(|shard, _| !is_left(*shard));
+            writer.heads.retain(|_, head| !is_left(head.shard));
+        }
+        let ids: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
+        let client = self.sharing_client(&mut sharing).await?;
+        let parameters: [Parameter<'_>; 2] = [(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY)];
+        within("hand over shards", client.execute_typed(QUERY, &parameters)).await?;
+        sharing.client = Some(client);
+        Ok(())
+    }
+
+    async fn sharing_client(&self, sharing: &mut Sharing) -> Result<Client, LogError> {
+        match sharing.client.take().filter(|client| !client.is_closed()) {
+            Some(client) => Ok(client),
+            None => self.target.connect(self.incarnation).await,
+        }
+    }
+
+    /// Asks the owners of shards to hand them over, unless another replica was faster.
+    async fn request_shards(&self, client: &Client, shards: &[Shard]) -> Result<(), LogError> {
+        const QUERY: &str = "WITH open AS (SELECT s.id FROM shard s WHERE s.id = ANY($2) AND s.owner <> $1 AND \
+             (s.requested_by IS NULL OR s.requested_by NOT IN (SELECT incarnation FROM replica WHERE evicted_by IS NULL)) \
+             AND s.owner IN (SELECT incarnation FROM replica WHERE evicted_by IS NULL AND shares) ORDER BY s.id FOR UPDATE \
+             SKIP LOCKED) UPDATE shard SET requested_by = $1 WHERE id IN (SELECT id FROM open)";
+        let ids: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
+        let parameters: [Parameter<'_>; 2] = [(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY)];
+        within("ask for shards", client.execute_typed(QUERY, &parameters)).await.map(drop)
+    }
+
+    /// Updates the tenure with the shards that this replica owns. The heads of new shards are read from the database,
+    /// because another replica has changed them.
+    async fn update_tenure(&self, client: &Client, writer: &mut Writer) -> Result<(), LogError> {
+        const QUERY: &str = "SELECT id, epoch FROM shard WHERE owner = $1";
+        let tenure: BTreeMap<i16, i64> = within("read the shards", async {
+            let rows = client.query_typed(QUERY, &[(&self.incarnation, Type::UUID)]).await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        })
+        .await?;
+        let before = std::mem::replace(&mut writer.tenure, tenure);
+        let Writer { tenure, heads, .. } = writer;
+        heads.retain(|_, head| before.contains_key(&head.shard) && tenure.contains_key(&head.shard));
+        Ok(())
+    }
+}
+
+/// Returns the rows of all shards. Owners that were declared dead count as none.
+async fn read_shards(client: &Client) -> Result<Vec<ShardRow>, LogError> {
+    const QUERY: &str = "SELECT s.id, r.incarnation, q.incarnation FROM shard s LEFT JOIN replica r ON r.incarnation = \
+         s.owner AND r.evicted_by IS NULL LEFT JOIN replica q ON q.incarnation = s.requested_by AND q.evicted_by IS NULL \
+         ORDER BY s.id";
+    within("read the shards", async {
+        client
+            .query_typed(QUERY, &[])
+            .await?
+            .iter()
+            .map(|row| {
+                let shard = Shard::from_row(row.try_get(0)?);
+                let (owner, requested_by) = (row.try_get(1)?, row.try_get(2)?);
+                Ok(shard.map(|shard| ShardRow { shard, owner, requested_by }))
+            })
+            .collect::<Result<Vec<_>, _>>()
+    })
+    .await
+    .map(|rows| rows.into_iter().flatten().collect())
+}
