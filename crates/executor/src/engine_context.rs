@@ -7,6 +7,7 @@ use tidegate_health::HealthRules;
 use tidegate_model::Digest;
 use tidegate_oplog::Retention;
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use crate::actors::log::LogHandle;
 use crate::clock::Clock;
@@ -33,6 +34,8 @@ pub(crate) struct EngineContext {
     pub clusters: Clusters,
     /// Identity of this engine, empty if unknown.
     pub worker: String,
+    /// Unique ID of this engine, which distinguishes it from earlier and later ones with the same log.
+    pub incarnation: Uuid,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     /// Current health rules.

@@ -448,6 +448,10 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         let Some(lease) = found.or_else(|| new_lease(&held.location)) else { return Ok(None) };
         let now = self.environment.now();
         let wanted = match owner {
+            // The operation was taken over, so this engine must not write anymore.
+            Owner::Ours if lease.is_of_other_engine(&self.claimant) => {
+                return Ok(Some(ClaimEvent::Lost { holder: Some(lease.holder()) }));
+            }
             Owner::Ours => lease.renewed_by(&self.claimant, now),
             // A user has removed the holder or deleted the Lease.
             Owner::Free => lease.with_claimant(&self.claimant, known.saturating_add(u64::from(is_new)), now),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_cluster::Right;
 use tidegate_model::annotations::{
-    CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
+    CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_INCARNATION, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
     CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, OPERATION_ID,
 };
 use tidegate_model::{ClaimHolder, ClaimLocation, Gvk, Object, Timestamp};
@@ -42,6 +42,8 @@ pub(crate) struct Claimant {
     /// Host and process running the operation.
     pub worker: String,
     pub revision: String,
+    /// Unique ID of the engine. After a takeover, the operation has another one.
+    pub incarnation: String,
 }
 
 /// A Lease, as last read or written.
@@ -79,7 +81,8 @@ impl Lease {
         self.0.text("/spec/holderIdentity")
     }
 
-    fn holder(&self) -> ClaimHolder {
+    /// Returns the identity of the holder.
+    pub(super) fn holder(&self) -> ClaimHolder {
         ClaimHolder {
             operation: self.holder_id().to_owned(),
             who: self.annotation(CLAIM_HOLDER),
@@ -113,6 +116,11 @@ impl Lease {
         let seconds =
             self.0.integer("/spec/leaseDurationSeconds").and_then(|count| u64::try_from(count).ok());
         seconds.map_or(min, |seconds| Duration::from_secs(seconds).clamp(min, LEASE_DURATION_MAX.max(min)))
+    }
+
+    /// Returns true if another engine runs the operation by now, or has run it in the meantime.
+    pub(super) fn is_of_other_engine(&self, us: &Claimant) -> bool {
+        self.0.annotation(CLAIM_INCARNATION).is_some_and(|incarnation| incarnation != us.incarnation)
     }
 
     /// Returns the operation that asked the holder to end.
@@ -170,6 +178,7 @@ impl Lease {
             object.set_annotation(OPERATION_ID, us.operation.as_str());
             object.set_annotation(CLAIM_APPLICATION, us.application.as_str());
             object.set_annotation(CLAIM_HOLDER, us.worker.as_str());
+            object.set_annotation(CLAIM_INCARNATION, us.incarnation.as_str());
             object.set_annotation(CLAIM_REVISION, us.revision.as_str());
             remove_end_requests(object);
         })
@@ -179,6 +188,7 @@ impl Lease {
     pub fn renewed_by(&self, us: &Claimant, now: Timestamp) -> Object {
         Self(self.with_renewal_time(now)).with_change(|object| {
             object.set_annotation(CLAIM_HOLDER, us.worker.as_str());
+            object.set_annotation(CLAIM_INCARNATION, us.incarnation.as_str());
         })
     }
 
@@ -247,7 +257,13 @@ mod tests {
 
     fn claimant() -> Claimant {
         let text = |text: &str| text.to_owned();
-        Claimant { operation: text("us"), application: text("web"), worker: text("ann"), revision: text("r") }
+        Claimant {
+            operation: text("us"),
+            application: text("web"),
+            worker: text("ann"),
+            revision: text("r"),
+            incarnation: text("engine"),
+        }
     }
 
     fn lease(holder: &str, last: &str) -> Lease {

@@ -74,6 +74,7 @@ fn claimant(operation: &str) -> Claimant {
         application: "web".to_owned(),
         worker: "a test".to_owned(),
         revision: String::new(),
+        incarnation: "engine-1".to_owned(),
     }
 }
 
@@ -123,6 +124,93 @@ async fn the_claim_of_a_finished_operation_is_not_awaited() {
                 .await;
         assert_eq!(sent.first(), Some(&first), "{is_over}: {sent:?}");
     }
+}
+
+/// A Lease on a server that rejects outdated writes, and the events of a keeper.
+#[derive(Default)]
+struct SharedLease {
+    lease: Mutex<Option<Lease>>,
+    writes: Mutex<u64>,
+}
+
+struct Engine<'a> {
+    server: &'a SharedLease,
+    started_at: Instant,
+}
+
+impl KeeperEnvironment for Engine<'_> {
+    type Moment = ();
+
+    async fn read(&self, _: &ClaimLocation) -> Result<Option<Lease>, ClusterError> {
+        Ok(self.server.lease.lock().unwrap().clone())
+    }
+
+    async fn write(&self, mut lease: Object) -> Result<Lease, ClusterError> {
+        let mut current = self.server.lease.lock().unwrap();
+        let version = current.as_ref().map_or("", |lease| lease.0.text("/metadata/resourceVersion"));
+        if lease.text("/metadata/resourceVersion") != version {
+            return Err(ClusterError::new(ErrorKind::Conflict, "the Lease has changed"));
+        }
+        let mut writes = self.server.writes.lock().unwrap();
+        *writes += 1;
+        lease.metadata_mut().insert("resourceVersion".to_owned(), writes.to_string().into());
+        Ok(current.insert(Lease(lease)).clone())
+    }
+
+    async fn missing_rights(&self, _: &ClaimLocation) -> Result<Option<String>, ClusterError> {
+        Ok(None)
+    }
+
+    async fn is_over(&self, _: &str) -> bool {
+        false
+    }
+
+    async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(0)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started_at.elapsed()
+    }
+
+    fn moment(&self) {}
+
+    fn record_renewal(&self, (): ()) {}
+
+    fn report(&self, _: ClaimEvent) {}
+}
+
+/// The former leader of a shared log may still run an operation that the new one has continued. Both have the same
+/// operation ID, so only the engine's ID tells them apart.
+#[tokio::test(start_paused = true)]
+async fn an_engine_loses_the_claim_of_an_operation_that_another_engine_continues() {
+    let server = SharedLease::default();
+    let keeper = |engine: &str, previous_location| ClaimKeeper {
+        environment: Engine { server: &server, started_at: Instant::now() },
+        claimant: Claimant { incarnation: engine.to_owned(), ..claimant("operation-1") },
+        locations: ClaimLocations { home: location(), fallback: None },
+        if_taken: ClaimConflictPolicy::Queue,
+        previous_location,
+        observations: ObservationStore::default(),
+    };
+    let (first, second) = (keeper("engine-1", None), keeper("engine-2", Some(location())));
+    let first = first.run();
+    tokio::pin!(first);
+    assert!(tokio::time::timeout(Duration::from_secs(7), &mut first).await.is_err());
+    let second = second.run();
+    tokio::pin!(second);
+    let lost = tokio::select! {
+        lost = &mut first => lost,
+        _ = &mut second => panic!("the new engine lost the claim"),
+        () = tokio::time::sleep(Duration::from_secs(60)) => panic!("both engines hold the claim"),
+    };
+    let Ok(ClaimEvent::Lost { holder: Some(holder) }) = lost else { panic!("{lost:?}") };
+    assert_eq!(holder.operation, "operation-1");
+    assert!(tokio::time::timeout(Duration::from_secs(60), &mut second).await.is_err());
 }
 
 /// A renewal covers writes from its start. If an outage delays it for too long, it doesn't cover any writes

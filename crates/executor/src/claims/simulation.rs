@@ -124,6 +124,7 @@ impl Simulation {
             application: "web".to_owned(),
             worker: format!("process {index}"),
             revision: String::new(),
+            incarnation: format!("engine {index}, life {}", self.with_scene(|scene| scene.lives[index])),
         };
         let stage =
             SimulatedEnvironment { scene: Arc::clone(&self.scene), index, skew: self.actors[index].skew };

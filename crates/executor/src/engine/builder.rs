@@ -11,6 +11,7 @@ use tidegate_lifecycle::operation::{Event, concurrency_group, is_built_in_gate};
 use tidegate_model::Destination;
 use tidegate_oplog::Retention;
 use tokio::sync::Semaphore;
+use uuid::{NoContext, Timestamp, Uuid};
 
 use super::{DEFAULT_IN_FLIGHT, Engine};
 use crate::actors::log::LogHandle;
@@ -216,6 +217,7 @@ impl EngineBuilder {
             machines: Arc::default(),
             clusters,
             worker: self.worker,
+            incarnation: Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)),
             clock: self.clock,
             extensions: Arc::new(self.extensions),
             health: CurrentHealthRules::new(self.health),

@@ -37,6 +37,7 @@ impl SyncEffects {
             application: request.application.clone(),
             worker: who.to_owned(),
             revision: request.revision.clone(),
+            incarnation: self.shared.incarnation.to_string(),
         };
         Some((us, places))
     }

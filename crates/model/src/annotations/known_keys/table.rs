@@ -2,7 +2,7 @@
 
 use super::AnnotationSubject;
 use crate::annotations::{
-    CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
+    CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_INCARNATION, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
     CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, COMPARE_OPTIONS, DELETION_APPROVED, DELETION_REQUESTED_BY, GATE,
     HEALTH_CONVENTION, HEALTH_CURRENT, HEALTH_FAILED, HEALTH_GRACE, HEALTH_IN_PROGRESS, HEALTH_JUDGE,
     HELM_HOOK, HELM_HOOK_DELETE_POLICY, HELM_HOOK_WEIGHT, HELM_RESOURCE_POLICY, HOOK, HOOK_ATTEMPT,
@@ -34,7 +34,7 @@ const fn ignored(key: &'static str, meaning: &'static str) -> Annotation {
 }
 
 /// All known annotations, including ignored ones.
-pub const KNOWN_KEYS: [Annotation; 68] = {
+pub const KNOWN_KEYS: [Annotation; 69] = {
     use AnnotationSubject::{Application, ApplicationSet, Internal, Object};
     [
         // Argo CD, `docs/user-guide/annotations-and-labels.md` and `common/common.go`.
@@ -258,6 +258,11 @@ pub const KNOWN_KEYS: [Annotation; 68] = {
             CLAIM_HOLDER,
             Internal,
             "On a claim Lease: user and machine of the operation that holds the claim.",
+        ),
+        supported(
+            CLAIM_INCARNATION,
+            Internal,
+            "On a claim Lease: unique ID of the engine that runs the operation.",
         ),
         supported(
             CLAIM_REVISION,
