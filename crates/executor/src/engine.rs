@@ -4,6 +4,7 @@ mod builder;
 mod queries;
 mod user_requests;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -285,6 +286,19 @@ impl Engine {
         tell: impl Fn(Verdict),
     ) {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
+    }
+
+    /// Stops the operations of these applications without ending them, because another engine with the same log
+    /// continues them. Returns once none of their calls to a cluster is in flight. The caller must not start or resume
+    /// operations of these applications until they return to this engine.
+    ///
+    /// Before the first operation of applications that another engine has handed over, call this without applications.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine has stopped.
+    pub async fn hand_over(&self, applications: BTreeSet<String>) -> Result<(), EngineError> {
+        self.call_supervisor(|reply| SupervisorMessage::HandOver { applications, reply }).await
     }
 
     /// Shuts the engine down gracefully: starts no new commands, and records the results of commands in

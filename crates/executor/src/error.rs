@@ -102,6 +102,16 @@ pub enum EngineError {
         /// Error from the log.
         reason: String,
     },
+    /// The engine has handed the operation over, and another engine continues it.
+    #[error(
+        "operation {operation} of application {application} continues in another process, which manages the application now"
+    )]
+    HandedOver {
+        /// Operation.
+        operation: OperationId,
+        /// Application of the operation.
+        application: String,
+    },
     /// The engine is shutting down.
     #[error("the engine is shutting down; resume the operation once the engine restarts")]
     ShuttingDown,

@@ -11,6 +11,7 @@
 
 mod admission;
 mod compaction;
+mod handover;
 mod linked_actors;
 mod recent_results;
 mod recovery;
@@ -73,6 +74,7 @@ impl Actor for Supervisor {
             resuming: HashMap::new(),
             recent_results: RecentResults::default(),
             reads: Arc::new(Semaphore::new(CONCURRENT_READS_MAX)),
+            handovers: Vec::new(),
             is_stopping: false,
             shutdown_replies: Vec::new(),
         };
@@ -139,6 +141,7 @@ impl Actor for Supervisor {
             }
             SupervisorMessage::StartLinkedActor(part) => state.start_linked_actor(&myself, part).await,
             SupervisorMessage::Report(Report::LogFailed { reason }) => state.handle_log_failure(&reason),
+            SupervisorMessage::HandOver { applications, reply } => state.hand_over(&applications, reply),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
         Ok(())
@@ -418,12 +421,18 @@ impl SupervisorState {
             self.recent_results.insert(operation, end);
             self.start_next(myself, &child.application);
         }
+        self.finish_handovers();
         self.finish_shutdown_if_empty();
     }
 
     /// Handles an actor that was asked to stop and exited without a report.
     fn handle_actor_end(&mut self, operation: OperationId) {
-        self.abandon_operation(operation, || EngineError::ShuttingDown);
+        let child = self.running.get(&operation).filter(|_| self.is_handed_over(operation));
+        let application = child.map(|child| child.application.clone());
+        self.abandon_operation(operation, || match &application {
+            Some(application) => EngineError::HandedOver { operation, application: application.clone() },
+            None => EngineError::ShuttingDown,
+        });
     }
 
     /// Handles an open operation that lost its actor.
@@ -434,6 +443,7 @@ impl SupervisorState {
             }
             self.reject_queued(&child.application, operation);
         }
+        self.finish_handovers();
         self.finish_shutdown_if_empty();
     }
 

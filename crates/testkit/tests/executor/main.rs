@@ -18,6 +18,7 @@ mod events;
 mod extensions;
 mod external_deletions;
 mod growth;
+mod handover;
 mod health_judges;
 mod health_scripts;
 mod hook_inputs;

@@ -136,6 +136,9 @@ impl SupervisorState {
             // from the log later.
             return self.abandon_operation(operation, || EngineError::ShuttingDown);
         }
+        if self.is_handed_over(operation) {
+            return self.handle_actor_end(operation);
+        }
         let Some(child) = self.running.get_mut(&operation) else { return };
         child.is_down = true;
         if error.is::<LogActorFailed>() {

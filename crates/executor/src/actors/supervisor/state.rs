@@ -71,6 +71,8 @@ pub(crate) enum SupervisorMessage {
     Report(Report),
     /// Start an actor that operations depend on.
     StartLinkedActor(ActorRole),
+    /// Stop the operations of these applications. Another engine with the same log continues them.
+    HandOver { applications: BTreeSet<String>, reply: Reply<()> },
     /// Stop all actors. Open operations can be resumed from the log.
     Shutdown { reply: Reply<()> },
 }
@@ -115,9 +117,18 @@ pub(crate) struct SupervisorState {
     pub recent_results: RecentResults,
     /// Limits the number of concurrent reads of operations.
     pub reads: Arc<Semaphore>,
+    /// Handovers that wait for operations to stop.
+    pub handovers: Vec<Handover>,
     pub is_stopping: bool,
     /// Callers to notify once all actors have stopped.
     pub shutdown_replies: Vec<Reply<()>>,
+}
+
+/// Operations that stop because another engine continues them.
+pub(crate) struct Handover {
+    /// Operations that have not stopped yet.
+    pub operations: BTreeSet<OperationId>,
+    pub reply: Reply<()>,
 }
 
 pub(crate) struct Child {
