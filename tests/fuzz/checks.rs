@@ -65,7 +65,8 @@ pub fn check_application(document: Value) -> Option<Application> {
         drop(operation::sync_request(&read, &asked, place(), &revisions));
     }
     drop(operation::rollback_operation(&read, None, true));
-    drop(deletion::deletion_request(&read, &asked, place()));
+    let (destination, namespace) = place();
+    drop(deletion::deletion_request(&read, &asked, destination, namespace));
     assert!(Sources::from_application(&read).as_slice().len() <= 1 + read.spec.sources.len());
     Some(read)
 }

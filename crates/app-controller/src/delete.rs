@@ -60,7 +60,7 @@ pub async fn engine_request(
     targets.owned = deletion::owned_objects(application);
     targets.gates.retain(|gate| !gate.starts_with(WINDOW_PREFIX));
     let ResolvedDestination { destination, namespace, .. } = place;
-    let request = deletion::deletion_request(application, &requested, (destination, namespace));
+    let request = deletion::deletion_request(application, &requested, destination, namespace);
     Ok((request.map_err(|error: operation::OperationRefusal| error.to_string())?, targets))
 }
 
@@ -86,7 +86,7 @@ pub async fn deletion_plan(
     };
     targets.owned = deletion::owned_objects(application);
     let ResolvedDestination { destination, namespace, cluster, .. } = place;
-    let request = deletion::deletion_request(application, &requested, (destination, namespace));
+    let request = deletion::deletion_request(application, &requested, destination, namespace);
     let request = request.map_err(|error: operation::OperationRefusal| error.to_string())?;
     let inventory = operation_history::inventory(shared, &request).await;
     let now = SystemClock.now();

@@ -311,7 +311,8 @@ pub fn owned_objects(application: &Application) -> BTreeSet<(Gvk, String, String
 pub fn deletion_request(
     application: &Application,
     operation: &OperationRequest,
-    (destination, namespace): (Destination, String),
+    destination: Destination,
+    namespace: String,
 ) -> Result<SyncRequest, OperationRefusal> {
     let cascade = operation::deletion_cascade(operation).ok_or(OperationRefusal::Empty)?;
     let sync = operation.sync.clone().unwrap_or_default();

@@ -118,7 +118,7 @@ pub fn dependency_delay(
         return Some(format!("it is {}", sync.status));
     }
     let at = revisions_of_fields(&sync.revision, &sync.revisions);
-    if let Some((at, wanted)) = mismatched_commits((dependency, &at), (of, deploys)) {
+    if let Some((at, wanted)) = mismatched_commits(dependency, &at, of, deploys) {
         let short = |commit: &str| commit.chars().take(7).collect::<String>();
         return Some(format!("it is at {} and should be at {}", short(&at), short(&wanted)));
     }
@@ -133,8 +133,10 @@ pub fn dependency_delay(
 /// Returns the deployed and the required commit if a dependency that follows the same branch is at the wrong
 /// commit.
 fn mismatched_commits(
-    (dependency, at): (&Application, &[String]),
-    (of, deploys): (&Application, &[String]),
+    dependency: &Application,
+    at: &[String],
+    of: &Application,
+    deploys: &[String],
 ) -> Option<(String, String)> {
     let (own, others) = (
         Sources::from_application(dependency).without_credentials(),

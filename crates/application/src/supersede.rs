@@ -134,7 +134,8 @@ pub fn new_revision_condition_message(application: &Application) -> Option<&str>
 pub fn accept_request(
     application: &mut Application,
     mut asked: OperationRequest,
-    (policy, may_replace): (ClaimConflictPolicy, bool),
+    policy: ClaimConflictPolicy,
+    may_replace: bool,
     now: Timestamp,
 ) -> Result<(), BusyError> {
     // Requests may not specify their own successor.

@@ -106,7 +106,7 @@ pub fn preview_appset(
     targets: &BTreeMap<&str, Vec<String>>,
     options: &AppSetRuleOptions,
 ) -> AppSetPreview {
-    preview_with_references(set, generated, existing, targets, (&AcceptAllReferences, options))
+    preview_with_references(set, generated, existing, targets, &AcceptAllReferences, options)
 }
 
 /// Like [`preview_appset`], for callers that know the projects and clusters.
@@ -115,7 +115,8 @@ pub fn preview_with_references(
     generated: &AppSetOutput,
     existing: &[Application],
     targets: &BTreeMap<&str, Vec<String>>,
-    (known, options): (&dyn References, &AppSetRuleOptions),
+    known: &dyn References,
+    options: &AppSetRuleOptions,
 ) -> AppSetPreview {
     let bare = |(name, one): (&String, &Application)| (name.clone(), application_without_credentials(one));
     let applications: BTreeMap<String, Application> = generated.applications.iter().map(bare).collect();

@@ -297,7 +297,7 @@ impl ChangeDecider<'_> {
             changes.delete.iter().map(|one| one.application.metadata.name.as_str()).collect();
         let members = there.values().filter(|one| owner_of(self.appset, one) == Owner::AppSet).count();
         let guarded =
-            match deletion_limit::check_deletions(self.appset, generated, (&going, members), self.options) {
+            match deletion_limit::check_deletions(self.appset, generated, &going, members, self.options) {
                 Ok(permit) => {
                     changes.permit = permit;
                     return;

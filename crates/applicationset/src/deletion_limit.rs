@@ -79,7 +79,8 @@ pub fn max_deletions(set: &ApplicationSet) -> Result<Option<MaxDeletions>, Delet
 pub(crate) fn check_deletions(
     set: &ApplicationSet,
     generated: &AppSetOutput,
-    (going, members): (&[&str], usize),
+    going: &[&str],
+    members: usize,
     options: &AppSetRuleOptions,
 ) -> Result<Option<DeletionPermit>, DeletionsBlocked> {
     let most = max_deletions(set)?.or(options.max_deletions);

@@ -157,7 +157,7 @@ pub fn preview_members(
     at: Timestamp,
 ) -> Result<MembersPreview, PreviewError> {
     let steps = parse_steps("spec.strategy.rollingSync", rolling_steps(set))?;
-    let foreseen = preview_with_references(set, generated, existing, &BTreeMap::new(), (known, options));
+    let foreseen = preview_with_references(set, generated, existing, &BTreeMap::new(), known, options);
     let mut preview = MembersPreview { left: foreseen.retained, ..MembersPreview::default() };
     preview.problems = generated.errors.iter().cloned().chain(foreseen.problems).collect();
     for (application, change) in foreseen.members {

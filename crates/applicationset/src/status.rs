@@ -60,8 +60,8 @@ pub fn new_status(
 ) -> Option<ApplicationSetStatus> {
     let before = &set.status;
     let rolls = is_rolling_sync(set) && options.progressive_syncs;
-    let unheeded = ignored_settings(set, options);
-    let conditions = conditions::new_conditions(&before.conditions, seen, (rolls, &unheeded), now);
+    let ignored = ignored_settings(set, options);
+    let conditions = conditions::new_conditions(&before.conditions, seen, rolls, &ignored, now);
     let application_status = match is_progressive(set, options) {
         true => members::member_entries(&before.application_status, seen),
         false => Vec::new(),

@@ -249,7 +249,7 @@ fn the_requester_of_a_deletion_survives_the_log() {
     let at = going.metadata.deletion_timestamp.unwrap();
     let logged = |going: &Application| {
         let started = deletion_operation(going, Cascade::Foreground);
-        deletion_request(going, &started, (Destination::Simulated, "shop".to_owned())).unwrap().initiated_by
+        deletion_request(going, &started, Destination::Simulated, "shop".to_owned()).unwrap().initiated_by
     };
     let when = at.to_string();
     let requester = logged(&going);

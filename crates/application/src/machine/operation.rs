@@ -111,7 +111,7 @@ impl ApplicationMachine {
             approval::set_plan(&mut request, &hash.to_string(), allow_drift);
         }
         let may_replace = self.phase != Phase::Preparing;
-        supersede::accept_request(&mut self.application, request, (policy, may_replace), now)
+        supersede::accept_request(&mut self.application, request, policy, may_replace, now)
             .map_err(|busy| busy.to_string())
     }
 

@@ -226,7 +226,7 @@ fn logged_deletion(app: &mut Application, number: u128, begin: i64, end: Operati
     };
     let mut asked = *asked;
     asked.set_info(ID_INFO, operation_id(number).to_string());
-    let request = deletion::deletion_request(app, &asked, (Destination::Simulated, "shop".into())).unwrap();
+    let request = deletion::deletion_request(app, &asked, Destination::Simulated, "shop".into()).unwrap();
     app.operation = Some(asked);
     let progress = progress(begin, Some(begin + 5), end);
     operation::apply_progress(app, progress.clone());

@@ -185,7 +185,7 @@ fn a_newer_revision_with_the_same_manifests_does_not_supersede() {
         let mut app = running_application(automated());
         assert_eq!(decision_text_for(&app, same), "", "{newest:?}");
         // Operations that a user requested are treated differently.
-        accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Supersede, false), at(6))
+        accept_request(&mut app, request_for_revision("c9"), ClaimConflictPolicy::Supersede, false, at(6))
             .unwrap();
         assert_eq!(decision_text_for(&app, same), "supersede Waiting: another sync of ann (revision c9)");
     }
@@ -295,7 +295,7 @@ fn the_policy_of_a_request_is_read_and_removed() {
 #[test]
 fn a_second_request() {
     let give = |app: &mut Application, revision: &str, policy, may_replace| {
-        accept_request(app, request_for_revision(revision), (policy, may_replace), at(6))
+        accept_request(app, request_for_revision(revision), policy, may_replace, at(6))
     };
     // No operation is running.
     for policy in [ClaimConflictPolicy::Refuse, ClaimConflictPolicy::Queue, ClaimConflictPolicy::Supersede] {
@@ -351,7 +351,7 @@ fn a_successor_starts_after_any_result_unless_the_application_is_deleting() {
         [(OperationPhase::Succeeded, false), (OperationPhase::Error, false), (OperationPhase::Failed, true)]
     {
         let mut app = running_application(json!({}));
-        accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Queue, true), at(6))
+        accept_request(&mut app, request_for_revision("c9"), ClaimConflictPolicy::Queue, true, at(6))
             .unwrap();
         app.metadata.deletion_timestamp = is_deleting.then(|| at(7).into());
         finish_operation(&mut app, phase, "over");
@@ -369,7 +369,7 @@ fn a_successor_is_preserved_when_the_operation_is_updated() {
     let mut app = running_application(automated());
     let current = app.operation.as_mut().unwrap();
     operation::remove_controller_infos(current);
-    accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Queue, true), at(6)).unwrap();
+    accept_request(&mut app, request_for_revision("c9"), ClaimConflictPolicy::Queue, true, at(6)).unwrap();
     // An operation that isn't in the log hasn't started, but its successor is still waiting.
     operation::remove_controller_infos(app.operation.as_mut().unwrap());
     automated_sync::update_waiting_operation(&mut app, at(7));
@@ -384,15 +384,10 @@ fn an_operation_is_replaced_and_reported_before_it_starts() {
     operation::remove_controller_infos(app.operation.as_mut().unwrap());
     // The operation can get its ID at any time.
     let mut preparing = app.clone();
-    accept_request(
-        &mut preparing,
-        request_for_revision("c9"),
-        (ClaimConflictPolicy::Supersede, false),
-        at(6),
-    )
-    .unwrap();
+    accept_request(&mut preparing, request_for_revision("c9"), ClaimConflictPolicy::Supersede, false, at(6))
+        .unwrap();
     assert_eq!(successor_of(preparing.operation.as_ref().unwrap()).unwrap().when, Some(SafePoint::Waiting));
-    accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Supersede, true), at(6))
+    accept_request(&mut app, request_for_revision("c9"), ClaimConflictPolicy::Supersede, true, at(6))
         .unwrap();
     assert_eq!(app.operation, Some(request_for_revision("c9")));
     let over = app.status.operation_state.as_ref().unwrap();
@@ -408,7 +403,8 @@ fn an_operation_is_replaced_and_reported_before_it_starts() {
     let refused = accept_request(
         &mut deleting,
         request_for_revision("c9"),
-        (ClaimConflictPolicy::Supersede, true),
+        ClaimConflictPolicy::Supersede,
+        true,
         at(6),
     );
     assert_eq!(refused, Err(BusyError::Deleting("web".to_owned())));
@@ -465,7 +461,7 @@ fn a_retry_uses_the_newest_revision() {
         (decision_text(&app, false), successor_of(app.operation.as_ref().unwrap())),
         (String::new(), None)
     );
-    accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Queue, true), at(6)).unwrap();
+    accept_request(&mut app, request_for_revision("c9"), ClaimConflictPolicy::Queue, true, at(6)).unwrap();
     out_of_sync(&mut app, "c2", at(7));
     set_retry_successor(&mut app, ManifestComparison::Different);
     assert!(decision_text(&app, false).starts_with("finish: another sync of ann (revision c9)"));
@@ -494,12 +490,12 @@ fn a_retry_keeps_its_sources() {
 #[test]
 fn a_foreign_write_during_an_operation_is_an_independent_request() {
     let mut app = running_application(automated());
-    accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Queue, true), at(6)).unwrap();
+    accept_request(&mut app, request_for_revision("c9"), ClaimConflictPolicy::Queue, true, at(6)).unwrap();
     let current = app.operation.clone().unwrap();
     assert!(!is_sync_request(&current));
     let theirs = normalize_written_request(current);
     assert!(is_sync_request(&theirs) && !theirs.initiated_by.automated);
-    accept_request(&mut app, theirs, (ClaimConflictPolicy::Supersede, true), at(7)).unwrap();
+    accept_request(&mut app, theirs, ClaimConflictPolicy::Supersede, true, at(7)).unwrap();
     let waits = successor_of(app.operation.as_ref().unwrap()).unwrap().operation;
     assert_eq!((waits.sync.as_ref().unwrap().revision.as_str(), successor_of(&waits)), ("c1", None));
 }

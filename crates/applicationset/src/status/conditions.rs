@@ -72,7 +72,8 @@ pub struct ReconcileFailure {
 pub(super) fn new_conditions(
     before: &[ApplicationSetCondition],
     seen: &ReconciledState<'_>,
-    (rolls, unheeded): (bool, &[String]),
+    rolls: bool,
+    ignored: &[String],
     now: Timestamp,
 ) -> Vec<ApplicationSetCondition> {
     let mut found = current_conditions(seen);
@@ -83,9 +84,9 @@ pub(super) fn new_conditions(
         DELETION_ORDER_WARNING | SPEC_WARNING => true,
         _ => false,
     };
-    let warnings = [unheeded, seen.output_warnings].concat();
+    let warnings = [ignored, seen.output_warnings].concat();
     if !warnings.is_empty() {
-        let reason = if unheeded.is_empty() { UNKNOWN_PARAMETER_REASON } else { NO_EFFECT_REASON };
+        let reason = if ignored.is_empty() { UNKNOWN_PARAMETER_REASON } else { NO_EFFECT_REASON };
         found.push(condition(SPEC_WARNING, true, reason, truncate_message(&warnings.join("; "))));
     }
     if let Some(warning) = &seen.warning {

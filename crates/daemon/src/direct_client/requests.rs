@@ -248,7 +248,7 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     let mut request = request.clone();
     let policy = supersede::take_policy(&mut request).map_err(refused_error)?;
     let mut taken = application.clone();
-    supersede::accept_request(&mut taken, request, (policy, false), SystemClock.now()).map_err(refused_error)
+    supersede::accept_request(&mut taken, request, policy, false, SystemClock.now()).map_err(refused_error)
 }
 
 /// Returns true if a requested operation must be rejected because another is running.
@@ -256,7 +256,7 @@ fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
     let mut request = request.clone();
     let Ok(policy) = supersede::take_policy(&mut request) else { return false };
     let mut taken = now.application.clone();
-    let received = supersede::accept_request(&mut taken, request, (policy, false), SystemClock.now());
+    let received = supersede::accept_request(&mut taken, request, policy, false, SystemClock.now());
     matches!(received, Err(BusyError::InProgress(_)))
 }
 

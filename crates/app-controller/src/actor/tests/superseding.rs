@@ -282,7 +282,8 @@ async fn a_kill_between_the_end_of_one_operation_and_the_next_loses_neither() {
             accept_request(
                 &mut persisted,
                 sync_request("supersede"),
-                (ClaimConflictPolicy::Supersede, false),
+                ClaimConflictPolicy::Supersede,
+                false,
                 now,
             )
             .unwrap();
