@@ -58,13 +58,15 @@ impl DeletionPlan {
         });
         let (stays, steps): (Vec<_>, Vec<_>) =
             steps.partition(|(_, _, task)| task.action == Action::PruneSkipped);
-        let all = |steps: Vec<(Phase, i64, &Task)>| steps.into_iter().map(DeletionStep::from_task).collect();
+        let all = |steps: Vec<(Phase, i64, &Task)>| {
+            steps.into_iter().map(|(phase, wave, task)| DeletionStep::from_task(phase, wave, task)).collect()
+        };
         Self { removes_file: false, steps: all(steps), stays: all(stays), warnings: plan.warnings.clone() }
     }
 }
 
 impl DeletionStep {
-    fn from_task((phase, wave, task): (Phase, i64, &Task)) -> Self {
+    fn from_task(phase: Phase, wave: i64, task: &Task) -> Self {
         let Task { gvk, namespace, name, reason, .. } = task;
         Self {
             phase,

@@ -236,12 +236,10 @@ impl RunSummary {
     }
 
     /// Adds the recorded requester and reason if the summary lacks them.
-    fn with_recorded_requester(self, recorded: Option<(&String, &Option<String>)>) -> Self {
-        match recorded {
-            Some((by, reason)) if self.by.is_none() => {
-                Self { by: Some(by.clone()), reason: reason.clone(), ..self }
-            }
-            _ => self,
+    fn add_recorded_requester(&mut self, by: &str, reason: Option<&String>) {
+        if self.by.is_none() {
+            self.by = Some(by.to_owned());
+            self.reason = reason.cloned();
         }
     }
 
@@ -263,7 +261,7 @@ impl RunWithEvents {
     /// Builds a rollout from its events. `first` is the sequence number of the first event. `state` also
     /// reflects compacted events. `end_of` returns a stopped operation's outcome, if available.
     pub fn from_rollout(
-        line: RunSummary,
+        mut line: RunSummary,
         first: u64,
         events: &[progressive::Event],
         state: &progressive::State,
@@ -280,7 +278,9 @@ impl RunWithEvents {
         if let Some(view) = &mut rollout {
             last_operations::add_last_operations(view, events, end_of);
         }
-        let line = line.with_recorded_requester(rollout.as_ref().map(|view| (&view.by, &view.reason)));
+        if let Some(view) = &rollout {
+            line.add_recorded_requester(&view.by, view.reason.as_ref());
+        }
         let run = RunDetails {
             explanation: (!state.is_finished()).then(|| progressive::explain(state, now)),
             decisions: decisions(&documents),
@@ -295,7 +295,7 @@ impl RunWithEvents {
 
     /// Builds a deletion from its events, like [`Self::from_rollout`].
     pub fn from_deletion(
-        line: RunSummary,
+        mut line: RunSummary,
         first: u64,
         events: &[teardown::Event],
         state: &teardown::State,
@@ -304,7 +304,9 @@ impl RunWithEvents {
         let order = state.teardown().map(|teardown| teardown.order.clone()).unwrap_or_default();
         let documents = deletion::documents(first, events, &order);
         let deletion = teardown::view(state);
-        let line = line.with_recorded_requester(deletion.as_ref().map(|view| (&view.by, &view.reason)));
+        if let Some(view) = &deletion {
+            line.add_recorded_requester(&view.by, view.reason.as_ref());
+        }
         let run = RunDetails {
             explanation: (!state.is_finished()).then(|| teardown::explain(state, now)),
             decisions: decisions(&documents),

@@ -273,9 +273,9 @@ impl<'t, 'l> Composer<'t, 'l> {
         let is_end = |token: &Token<'_>| matches!(token, Token::Key | Token::Value | Token::BlockEnd);
         let mut entries = Vec::new();
         while self.take_if(&Token::Key)? {
-            let key = self.compose_key(NodePosition::BlockValue, is_end)?;
+            let (key, line) = self.compose_key(NodePosition::BlockValue, is_end)?;
             let value = self.compose_value(NodePosition::BlockValue, is_end)?;
-            self.add(&mut entries, key, value)?;
+            self.add(&mut entries, key, line, value)?;
         }
         self.expect(&Token::BlockEnd, "a key with the same indentation as the map's other keys")?;
         Ok(Content::Map(unique_fields(entries, &mut self.duplicates)))
@@ -307,9 +307,9 @@ impl<'t, 'l> Composer<'t, 'l> {
         let is_key_end =
             |token: &Token<'_>| matches!(token, Token::Value | Token::FlowEntry | Token::FlowSequenceEnd);
         let mut entries = Vec::new();
-        let key = self.compose_key(NodePosition::Flow, is_key_end)?;
+        let (key, line) = self.compose_key(NodePosition::Flow, is_key_end)?;
         let value = self.compose_value(NodePosition::Flow, is_end)?;
-        self.add(&mut entries, key, value)?;
+        self.add(&mut entries, key, line, value)?;
         Ok(Content::Map(unique_fields(entries, &mut self.duplicates)))
     }
 
@@ -327,18 +327,15 @@ impl<'t, 'l> Composer<'t, 'l> {
                 }
             }
             first = false;
-            let (key, value) = if self.take_if(&Token::Key)? {
-                (
-                    self.compose_key(NodePosition::Flow, is_key_end)?,
-                    self.compose_value(NodePosition::Flow, is_end)?,
-                )
+            let (key, line, value) = if self.take_if(&Token::Key)? {
+                let (key, line) = self.compose_key(NodePosition::Flow, is_key_end)?;
+                (key, line, self.compose_value(NodePosition::Flow, is_end)?)
             } else {
-                let key = self.compose_key(NodePosition::Flow, |_| false)?;
-                let line = key.1;
+                let (key, line) = self.compose_key(NodePosition::Flow, |_| false)?;
                 self.count_values(line, 1)?;
-                (key, Self::empty_node(line))
+                (key, line, Self::empty_node(line))
             };
-            self.add(&mut entries, key, value)?;
+            self.add(&mut entries, key, line, value)?;
         }
         Ok(Content::Map(unique_fields(entries, &mut self.duplicates)))
     }
@@ -389,9 +386,8 @@ impl<'t, 'l> Composer<'t, 'l> {
         }
     }
 
-    fn add(&mut self, entries: &mut Vec<Entry>, key: (MapKey, u64), node: Node) -> Result<(), Problem> {
-        let line = key.1;
-        let maps = match (key.0, node) {
+    fn add(&mut self, entries: &mut Vec<Entry>, key: MapKey, line: u64, node: Node) -> Result<(), Problem> {
+        let maps = match (key, node) {
             (MapKey::Name(key), node) => {
                 entries.push(Entry { key, line, node, is_merged: false });
                 return Ok(());

@@ -82,17 +82,21 @@ impl<'p> Lines<'p> {
         seen.last_event_at = event.at.unwrap_or(seen.last_event_at);
         let at = seen.last_event_at;
         let mut waits = None;
-        if (seen.started_at.is_none() || seen.waves.is_empty() || moved_to.is_some_and(can_wait))
+        if (seen.started_at.is_none()
+            || seen.waves.is_empty()
+            || moved_to.is_some_and(|(_, step)| can_wait(step)))
             && let Ok((view, explanation)) = engine.inspect(event.operation).await
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
             // In the Applying step, first print that the wave is being applied, then its wait.
             let may_tell = moved_to.filter(|(_, step)| *step != WaveStep::Applying);
-            waits = may_tell.and_then(|moved_to| find_wait_reason(moved_to, at, &seen.waves, &explanation));
+            waits = may_tell
+                .and_then(|(index, step)| find_wait_reason(index, step, at, &seen.waves, &explanation));
         }
         if let EventKind::StageChanged { .. } = event.what {
-            let is_untold = |at: &(u32, WaveStep)| can_wait(*at) && at.1 != WaveStep::Held && waits.is_none();
+            let is_untold =
+                |(_, step): &(u32, WaveStep)| can_wait(*step) && *step != WaveStep::Held && waits.is_none();
             seen.unprinted_wait = moved_to.filter(is_untold);
         }
         if let Some((index, _)) = moved_to
@@ -133,7 +137,7 @@ impl<'p> Lines<'p> {
         let is_troubled = explanation.trouble.is_some() && !seen.is_trouble_reported;
         let is_long = explanation.at.since(said_at) >= REMINDER_INTERVAL;
         if let Some((index, step)) = seen.unprinted_wait
-            && let Some(waits) = find_wait_reason((index, step), said_at, &view.waves, explanation)
+            && let Some(waits) = find_wait_reason(index, step, said_at, &view.waves, explanation)
         {
             let text = format_stage(&Stage::Wave { index, step }, &view.waves, Some(waits), Duration::ZERO);
             seen.unprinted_wait = None;
@@ -174,7 +178,7 @@ impl<'p> Lines<'p> {
 }
 
 /// Returns true for steps that may take long, and therefore need an explanation.
-fn can_wait((_, step): (u32, WaveStep)) -> bool {
+fn can_wait(step: WaveStep) -> bool {
     matches!(
         step,
         WaveStep::Held
@@ -187,21 +191,22 @@ fn can_wait((_, step): (u32, WaveStep)) -> bool {
 
 /// Returns what this step of a wave is waiting for, if the operation is still in it.
 fn find_wait_reason(
-    at: (u32, WaveStep),
+    index: u32,
+    step: WaveStep,
     since: Timestamp,
     waves: &[WaveView],
     explanation: &Explanation,
 ) -> Option<String> {
-    let index = usize::try_from(at.0).ok().filter(|_| can_wait(at))?;
+    let index = usize::try_from(index).ok().filter(|_| can_wait(step))?;
     let (number, total) = wave_position(waves, index);
     let position = format!("wave {number} of {total} ({}, ", waves.get(index)?.phase);
     if !explanation.position.starts_with(&position) {
         return None;
     }
-    if at.1 == WaveStep::Held {
+    if step == WaveStep::Held {
         return find_hold_reason(explanation);
     }
-    if !is_for_step(at.1, &explanation.progress) {
+    if !is_for_step(step, &explanation.progress) {
         return None;
     }
     let waited = explanation.at.since(since);

@@ -39,11 +39,11 @@ pub(crate) fn git_parameters(
         let mut sets = Vec::new();
         for folder in chosen {
             let origin = format!("folder {folder}");
-            let set = Parameters::new();
             add_parameter_set(
                 run,
                 &mut sets,
-                (set, origin),
+                Parameters::new(),
+                origin,
                 &GitPath { folder: &folder, file: None },
                 &git,
                 spot,
@@ -174,7 +174,7 @@ fn file_parameters(
     let (folder, file) = path.rsplit_once('/').unwrap_or((".", path));
     for (object, origin) in objects {
         let parameters = if run.uses_go_templates() { object } else { flatten(&object) };
-        add_parameter_set(run, sets, (parameters, origin), &GitPath { folder, file: Some(file) }, git, spot)?;
+        add_parameter_set(run, sets, parameters, origin, &GitPath { folder, file: Some(file) }, git, spot)?;
     }
     Ok(())
 }
@@ -188,7 +188,8 @@ struct GitPath<'p> {
 fn add_parameter_set(
     run: &mut GenerateRun<'_>,
     sets: &mut Vec<ParameterSet>,
-    (mut parameters, origin): (Parameters, String),
+    mut parameters: Parameters,
+    origin: String,
     path: &GitPath<'_>,
     git: &GitGenerator,
     spot: GeneratorPosition<'_>,

@@ -122,8 +122,8 @@ pub(super) fn exclusive_fields(managers: &[String], predicted: &Object, value: &
     let others: Vec<&Map<String, Value>> = others.iter().map(Cow::as_ref).chain(kept).collect();
     let mut found = Vec::new();
     for part in &parts {
-        let place = (value, part.last_applied());
-        collect_exclusive(&part.fields.transferred, &others, place, &mut Path::default(), &mut found);
+        let noted = part.last_applied();
+        collect_exclusive(&part.fields.transferred, &others, value, noted, &mut Path::default(), &mut found);
     }
     found
 }
@@ -131,7 +131,8 @@ pub(super) fn exclusive_fields(managers: &[String], predicted: &Object, value: &
 fn collect_exclusive(
     tree: &Map<String, Value>,
     others: &[&Map<String, Value>],
-    (value, noted): (&Value, Option<&Value>),
+    value: &Value,
+    noted: Option<&Value>,
     path: &mut Path,
     found: &mut Vec<Path>,
 ) {
@@ -145,7 +146,7 @@ fn collect_exclusive(
         } else if let Some(below) = below.as_object()
             && others.iter().all(|other| !other.is_empty())
         {
-            collect_exclusive(below, &others, (value, noted), path, found);
+            collect_exclusive(below, &others, value, noted, path, found);
         }
         path.0.pop();
     }
@@ -167,11 +168,11 @@ pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) ->
     let mut walk = DroppedFields { path: Path::default(), found: Vec::new() };
     let is_spec = |(name, _): &(&String, &Value)| name.as_str() != "f:status";
     for tree in own_field_trees(live) {
-        walk.visit_fields(tree.iter().filter(is_spec), target, (live.as_value(), None));
+        walk.visit_fields(tree.iter().filter(is_spec), target, live.as_value(), None);
     }
     for part in taken_over_parts(live, taken) {
         let tree = part.fields.transferred.iter().filter(is_spec);
-        walk.visit_fields(tree, target, (live.as_value(), part.last_applied()));
+        walk.visit_fields(tree, target, live.as_value(), part.last_applied());
     }
     walk.found
 }
@@ -218,7 +219,8 @@ impl DroppedFields {
         &mut self,
         tree: impl Iterator<Item = (&'v String, &'v Value)>,
         target: &Value,
-        (live, noted): (&Value, Option<&Value>),
+        live: &Value,
+        noted: Option<&Value>,
     ) {
         for (name, below) in tree {
             let Some(below) = below.as_object() else { continue };
@@ -232,7 +234,7 @@ impl DroppedFields {
                 None => self.found.push(self.path.clone()),
                 // If the target has a value of a different type here, the value comparison catches it.
                 Some((_, wanted)) if wanted.is_object() || wanted.is_array() => {
-                    self.visit_fields(below.iter(), wanted, (in_live, noted));
+                    self.visit_fields(below.iter(), wanted, in_live, noted);
                 }
                 Some(_) => {}
             }

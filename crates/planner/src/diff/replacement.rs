@@ -46,7 +46,7 @@ impl Comparer {
                 set_at_counterpart(&rules, &path, &given, &mut after, value.cloned());
             }
         }
-        let lost = lost_fields(&rules, &wanted, live, (&before, &made));
+        let lost = lost_fields(&rules, &wanted, live, &before, &made);
         let lost: Vec<Path> =
             lost.iter().filter_map(|path| rules.counterpart(path, &before, &after)).collect();
         remove_all(&mut after, lost);
@@ -84,7 +84,8 @@ fn lost_fields(
     rules: &ComparisonRules<'_>,
     wanted: &Value,
     live: &Object,
-    (before, made): (&Value, &Value),
+    before: &Value,
+    made: &Value,
 ) -> Vec<Path> {
     let goes = |path: &Path| {
         let missing = first_missing_path(rules, path, before, made)?;

@@ -148,7 +148,7 @@ impl<'t, 'v> Walk<'t, 'v> {
             (Some(Value::Array(one)), Some(Value::Array(other))) => {
                 match self.rules.item_keys(self.field_name(), other) {
                     Some(keys) if self.rules.item_keys(self.field_name(), one).is_some() => {
-                        return self.compare_keyed_items((before, after), keys, (one, other), quantity);
+                        self.compare_keyed_items(keys, one, other, quantity)
                     }
                     _ if one.len() == other.len() => {
                         for (index, (one, other)) in one.iter().zip(other).enumerate() {
@@ -169,18 +169,19 @@ impl<'t, 'v> Walk<'t, 'v> {
         }
     }
 
-    /// Compares two keyed lists completely. If only the order differs, the whole list is reported.
+    /// Compares the items of two keyed lists completely. Returns false, without recording differences, if items
+    /// that both lists contain are in a different order.
     fn compare_keyed_items(
         &mut self,
-        (before, after): (Option<&'v Value>, Option<&'v Value>),
         keys: &[&str],
-        (one, other): (&'v [Value], &'v [Value]),
+        one: &'v [Value],
+        other: &'v [Value],
         quantity: bool,
-    ) {
+    ) -> bool {
         let pairs = pair_items(keys, one, other);
         let kept: Vec<usize> = pairs.iter().copied().flatten().collect();
         if !kept.is_sorted() {
-            return self.record_difference(before, after);
+            return false;
         }
         for (index, item) in one.iter().enumerate().filter(|(index, _)| !kept.contains(index)) {
             self.descend(WalkStep::Item(index), |walk| walk.record_difference(Some(item), None));
@@ -189,6 +190,7 @@ impl<'t, 'v> Walk<'t, 'v> {
             let there = place.and_then(|place| one.get(place));
             self.descend(WalkStep::Item(index), |walk| walk.compare_completely(there, Some(item), quantity));
         }
+        true
     }
 }
 

@@ -295,7 +295,7 @@ fn format_result(one: &ResourceResult, shown: &str) -> String {
     }
 }
 
-fn format_object((kind, namespace, name): (&str, &str, &str)) -> String {
+fn format_object(kind: &str, namespace: &str, name: &str) -> String {
     let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
     format!("{kind} {namespace}{name}")
 }
@@ -342,7 +342,7 @@ fn render_results(operation: &OperationView) -> Markup {
         render_row([
             &one.sync_phase.to_string(),
             &one.wave.to_string(),
-            &format!("{hook}{}", format_object((kind, namespace, name))),
+            &format!("{hook}{}", format_object(kind, namespace, name)),
             &format_result(one, &shown),
             &shown,
             &words.join("; "),
@@ -358,7 +358,7 @@ fn render_hook_logs(record: &Record) -> Markup {
     let operation = &record.details.operation;
     let of_attempts = hook_logs(&record.events);
     let heading = |log: &HookLogView| {
-        let hook = format_object((&log.kind, &log.namespace, &log.name));
+        let hook = format_object(&log.kind, &log.namespace, &log.name);
         format!("{hook}: pod {}, container {}", log.pod, log.container)
     };
     let markup = |heading: String, log: &HookLogView| {

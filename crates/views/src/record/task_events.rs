@@ -15,14 +15,14 @@ impl OperationTimeline {
         match event {
             OperationEvent::Applied { task, message, done, .. } => {
                 if *done {
-                    return self.set_object_state(*task, ("Succeeded", Tone::Good, message), true);
+                    return self.set_object_state(*task, "Succeeded", Tone::Good, message, true);
                 }
                 let awaits = self.object_line(*task).map_or("", |line| line.awaited_condition());
                 let why = if message.is_empty() { awaits.to_owned() } else { format!("{message}; {awaits}") };
-                self.set_object_state(*task, ("Applied", Tone::Wait, &why), false);
+                self.set_object_state(*task, "Applied", Tone::Wait, &why, false);
             }
             OperationEvent::RunnerStarted { task, .. } => {
-                self.set_object_state(*task, ("Running", Tone::Wait, "waiting for the runner"), false)
+                self.set_object_state(*task, "Running", Tone::Wait, "waiting for the runner", false)
             }
             OperationEvent::HealthChanged { task, health, fresh, .. } => {
                 self.apply_health(*task, health, *fresh)
@@ -33,22 +33,22 @@ impl OperationTimeline {
                 }
             }
             OperationEvent::CallFailed { task: Some(task), message, .. } => {
-                self.set_object_state(*task, ("A call failed", Tone::Wait, message), false);
+                self.set_object_state(*task, "A call failed", Tone::Wait, message, false);
             }
             OperationEvent::HookNameInUse { task, by: Some(by) } => {
                 let why = format!("operation {} runs it", by.operation);
-                self.set_object_state(*task, ("Blocked", Tone::Wait, &why), false);
+                self.set_object_state(*task, "Blocked", Tone::Wait, &why, false);
             }
             OperationEvent::HookNameInUse { task, by: None } => self.end_object_span(*task),
             OperationEvent::DeletionStarted { task } => {
-                self.set_object_state(*task, ("Deleting", Tone::Wait, DELETION_REASON), false);
+                self.set_object_state(*task, "Deleting", Tone::Wait, DELETION_REASON, false);
             }
             OperationEvent::RecreationStarted { task, .. } => {
                 let why = format!("will be recreated; {DELETION_REASON}");
-                self.set_object_state(*task, ("Deleting", Tone::Wait, &why), false);
+                self.set_object_state(*task, "Deleting", Tone::Wait, &why, false);
             }
             OperationEvent::ObjectDeleted { task } => {
-                self.set_object_state(*task, ("Gone", Tone::Good, ""), true)
+                self.set_object_state(*task, "Gone", Tone::Good, "", true)
             }
             OperationEvent::DeletionCompleted { task } => self.apply_object_deleted(*task),
             OperationEvent::TaskCompleted { task, phase, message, .. }
@@ -63,7 +63,7 @@ impl OperationTimeline {
                 self.apply_override(*task, *what, &text);
             }
             OperationEvent::DryRunFailed { task, message } => {
-                self.set_object_state(*task, ("Refused", Tone::Bad, message), true)
+                self.set_object_state(*task, "Refused", Tone::Bad, message, true)
             }
             OperationEvent::DeadlineExceeded { scope: DeadlineScope::Hook(task), message, .. } => {
                 let at = self.latest_time;
@@ -76,12 +76,7 @@ impl OperationTimeline {
     }
 
     /// Starts a new state for an object, or records a momentary state.
-    fn set_object_state(
-        &mut self,
-        task: TaskId,
-        (state, tone, reason): (&str, Tone, &str),
-        for_a_moment: bool,
-    ) {
+    fn set_object_state(&mut self, task: TaskId, state: &str, tone: Tone, reason: &str, for_a_moment: bool) {
         let span = self.new_span(state, tone, reason);
         let at = self.latest_time;
         let Some(line) = self.object_line(task) else { return };
@@ -94,7 +89,7 @@ impl OperationTimeline {
     /// Applies a user's decision. A retry continues the object's timeline, and any other decision ends it.
     fn apply_override(&mut self, task: TaskId, what: Override, text: &str) {
         if what.counts_as_done() && self.object_line(task).is_some_and(|line| line.spans.is_empty()) {
-            self.set_object_state(task, (what.past_participle(), Tone::Dull, text), true);
+            self.set_object_state(task, what.past_participle(), Tone::Dull, text, true);
         }
         let at = self.latest_time;
         let Some(line) = self.object_line(task) else { return };
@@ -139,7 +134,7 @@ impl OperationTimeline {
         match self.object_line(task).and_then(Line::open_span).filter(|open| open.state == status) {
             Some(open) if !reason.is_empty() => open.reason = reason,
             Some(_) => {}
-            None => self.set_object_state(task, (&status, tone, &reason), false),
+            None => self.set_object_state(task, &status, tone, &reason, false),
         }
     }
 

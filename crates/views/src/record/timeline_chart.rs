@@ -152,7 +152,7 @@ fn draw_row(line: &Line, level: Level, y: u64, scale: &Scale) -> Markup {
     ]);
     let name = numeric_element("text", "", &[("x", indent), ("y", y.saturating_add(15))], Some(name));
     let top = y.saturating_add(4);
-    let spans = line.spans.iter().map(|span| draw_bar(line, span, (top, thick), scale));
+    let spans = line.spans.iter().map(|span| draw_bar(line, span, top, thick, scale));
     let marks = line.marks.iter().map(|mark| {
         let x = scale.x_of(mark.at);
         let path = format!("M{} {}h8l-4 6z", x.saturating_sub(4), top.saturating_sub(3));
@@ -163,7 +163,7 @@ fn draw_row(line: &Line, level: Level, y: u64, scale: &Scale) -> Markup {
     Markup::element("g", &[("class", class)], std::iter::once(name).chain(spans).chain(marks))
 }
 
-fn draw_bar(line: &Line, span: &Span, (top, thick): (u64, u64), scale: &Scale) -> Markup {
+fn draw_bar(line: &Line, span: &Span, top: u64, thick: u64, scale: &Scale) -> Markup {
     let end = span.to.unwrap_or(scale.to);
     let (from, to) = (scale.x_of(span.from), scale.x_of(end));
     let attempt = if span.attempt > 1 { format!(" (attempt {})", span.attempt) } else { String::new() };

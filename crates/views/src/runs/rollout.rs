@@ -123,10 +123,10 @@ fn describe_member_event(event: &Event) -> RunEventBuilder {
         .at(*at)
         .details(json!({"phase": phase, "message": message})),
         Event::StatusObserved { member, sight, at } => {
-            observation_event("status-observed", member, "observed", (sight, *at))
+            observation_event("status-observed", member, "observed", sight, *at)
         }
         Event::HealthLost { member, sight, at } => {
-            observation_event("health-lost", member, "no longer healthy", (sight, *at))
+            observation_event("health-lost", member, "no longer healthy", sight, *at)
         }
         Event::OperationAdopted { member, operation, at } => {
             let text =
@@ -188,7 +188,8 @@ fn observation_event(
     kind: &str,
     member: &str,
     what: &str,
-    (observation, at): (&MemberObservation, Timestamp),
+    observation: &MemberObservation,
+    at: Timestamp,
 ) -> RunEventBuilder {
     let sync = if observation.synced { "Synced" } else { "OutOfSync" };
     let health = observation.health;

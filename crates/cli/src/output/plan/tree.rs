@@ -26,7 +26,7 @@ pub fn text(report: &PlanReport<'_>) -> Text {
             text.end_line();
         }
         let is_last = waves.peek().is_none_or(|(next, _)| next.phase != wave.phase);
-        add_wave(&mut text, (report.wave_number(wave), wave), tasks, is_last, &widths, &mut judges);
+        add_wave(&mut text, report.wave_number(wave), wave, tasks, is_last, &widths, &mut judges);
     }
     add_excluded(&mut text, report);
     add_warnings(&mut text, &report.plan.warnings);
@@ -61,7 +61,8 @@ fn format_title(task: &Task) -> String {
 
 fn add_wave(
     text: &mut Text,
-    (number, wave): (i64, &PlannedWave),
+    number: i64,
+    wave: &PlannedWave,
     tasks: &[Task],
     is_last: bool,
     widths: &Widths,
