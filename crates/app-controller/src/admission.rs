@@ -141,7 +141,7 @@ pub async fn check_signatures(
 ) -> Result<(), String> {
     let project = project_name(application);
     let keys = shared.projects.required_keys(project)?;
-    shared.manifests.check_signatures((sources, project), commits, names, keys).await
+    shared.manifests.check_signatures(sources, project, commits, names, keys).await
 }
 
 /// Marks resources that the project doesn't permit as unknown, so that they never trigger a sync.

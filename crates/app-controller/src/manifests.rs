@@ -85,9 +85,6 @@ pub struct Manifests {
     have_keys_changed: AtomicBool,
 }
 
-/// Sources, and their Application's project.
-pub type ProjectSources<'s> = (&'s Sources, &'s str);
-
 impl Manifests {
     /// Creates an instance without cached content. `working` is the working directory for Helm and Kustomize.
     pub fn new(base: PathBuf, reach: RemoteAccess, working: PathBuf, sourcing: SourceSettings) -> Self {
@@ -197,19 +194,20 @@ impl Manifests {
     /// Waits for read permits, and then calls a function with all sources in a blocking thread.
     async fn with_sources<T: Send + 'static, E: From<String> + Send + 'static>(
         &self,
-        (sources, project): ProjectSources<'_>,
+        sources: &Sources,
+        project: &str,
         revisions: Vec<String>,
         work: impl FnOnce(&[SourceRevision]) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        let parts = pair_revisions((sources, project), revisions);
+        let parts = pair_revisions(sources, project, revisions);
         let repositories = sources.as_slice().iter().filter_map(|one| self.address(one, project)).collect();
-        let turns = self.read_limit.acquire(repositories).await;
+        let permits = self.read_limit.acquire(repositories).await;
         let fault =
             |error| Err(E::from(format!("reading the repository failed with an internal error: {error}")));
         let resolve = move || {
             let done = work(&parts);
             // Release the permits only once the work is done, even if the caller is canceled.
-            drop(turns);
+            drop(permits);
             done
         };
         tokio::task::spawn_blocking(resolve).await.unwrap_or_else(fault)
@@ -249,14 +247,15 @@ impl Manifests {
     /// `names` are the requested revisions, if they differ from the sources' own.
     pub async fn check_signatures(
         self: &Arc<Self>,
-        of: ProjectSources<'_>,
+        sources: &Sources,
+        project: &str,
         commits: &[String],
         names: Vec<String>,
         wanted: Option<RequiredKeys>,
     ) -> Result<(), String> {
         let Some(wanted) = wanted else { return Ok(()) };
         let (this, now) = (Arc::clone(self), SystemClock.now());
-        self.with_sources(of, commits.to_vec(), move |sources| {
+        self.with_sources(sources, project, commits.to_vec(), move |sources| {
             for (at, one) in sources.iter().enumerate() {
                 let named = names.get(at).map(String::as_str);
                 let names: Vec<&str> =

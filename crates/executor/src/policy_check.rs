@@ -58,20 +58,26 @@ impl PolicyCheck for NoProjects {
 
 /// Cached scopes of a cluster's kinds.
 #[derive(Default)]
-pub(crate) struct ScopeCache(Mutex<Option<(Instant, BTreeMap<GroupKind, bool>)>>);
+pub(crate) struct ScopeCache(Mutex<Option<KnownScopes>>);
+
+struct KnownScopes {
+    read_at: Instant,
+    /// True for namespaced kinds.
+    kinds: BTreeMap<GroupKind, bool>,
+}
 
 impl ScopeCache {
     fn get(&self, kind: &GroupKind) -> Option<Option<bool>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, kinds) = known.as_ref()?;
-        match (kinds.get(kind), at.elapsed()) {
+        let known = known.as_ref()?;
+        match (known.kinds.get(kind), known.read_at.elapsed()) {
             (Some(namespaced), age) if age < SCOPE_CACHE_TIME => Some(Some(*namespaced)),
             (None, age) if age < SCOPE_LOOKUP_INTERVAL_MIN => Some(None),
             _ => None,
         }
     }
 
-    fn set(&self, known: Option<(Instant, BTreeMap<GroupKind, bool>)>) {
+    fn set(&self, known: Option<KnownScopes>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
@@ -84,12 +90,12 @@ impl ScopeCache {
         if let Some(known) = self.get(kind) {
             return Ok(known);
         }
-        let asked = Instant::now();
+        let read_at = Instant::now();
         let found = cluster.discover().await?;
         let kinds: BTreeMap<GroupKind, bool> =
             found.kinds.into_iter().map(|(kind, info)| (kind, info.namespaced)).collect();
         let namespaced = kinds.get(kind).copied();
-        self.set(Some((asked, kinds)));
+        self.set(Some(KnownScopes { read_at, kinds }));
         Ok(namespaced)
     }
 }

@@ -97,11 +97,11 @@ impl KubeCluster {
         conditions: &str,
         take: impl Fn(Object) -> Option<T> + Copy + Send,
     ) -> Result<(Vec<T>, String), ClusterError> {
-        let paged = self.collect_pages(target, detail, (conditions, PAGE_SIZE), take).await;
+        let paged = self.collect_pages(target, detail, conditions, PAGE_SIZE, take).await;
         match paged {
             // The snapshot behind the pages has expired, so read the whole list in one request.
             Err(error) if error.kind == ErrorKind::Gone => {
-                self.collect_pages(target, detail, (conditions, 0), take).await
+                self.collect_pages(target, detail, conditions, 0, take).await
             }
             other => other,
         }
@@ -111,7 +111,8 @@ impl KubeCluster {
         &self,
         target: &Target<'_>,
         detail: Detail,
-        (conditions, limit): (&str, usize),
+        conditions: &str,
+        limit: usize,
         take: impl Fn(Object) -> Option<T>,
     ) -> Result<(Vec<T>, String), ClusterError> {
         let mut taken = Vec::new();

@@ -73,7 +73,7 @@ impl KubeCluster {
         let searches = stream::iter(kinds.clone())
             .map(|gvk| {
                 let (namespaces, conditions) = (&namespaces, conditions.as_str());
-                async move { self.search_kind(&gvk, (query, conditions), namespaces).await }
+                async move { self.search_kind(&gvk, query, conditions, namespaces).await }
             })
             .buffered(REQUESTS_IN_FLIGHT_MAX);
         let results: Vec<KindSearch> = searches.try_collect().await?;
@@ -108,15 +108,18 @@ impl KubeCluster {
     async fn search_kind(
         &self,
         gvk: &Gvk,
-        what: (&LiveQuery, &str),
+        query: &LiveQuery,
+        conditions: &str,
         namespaces: &BTreeSet<&str>,
     ) -> Result<KindSearch, ClusterError> {
-        let error = match self.search_scope(gvk, None, what).await {
+        let error = match self.search_scope(gvk, None, query, conditions).await {
             Ok(found) => return Ok(KindSearch { found, unsearched: None }),
             Err(error) => error,
         };
         match error.kind {
-            ErrorKind::Forbidden => self.search_namespaces(gvk, (what, &error), namespaces).await,
+            ErrorKind::Forbidden => {
+                self.search_namespaces(gvk, query, conditions, namespaces, error.message).await
+            }
             // A kind that isn't served has no objects.
             ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported => {
                 Ok(KindSearch::default())
@@ -131,12 +134,15 @@ impl KubeCluster {
         }
     }
 
-    /// Searches only the relevant namespaces, in case the permissions cover only those.
+    /// Searches only the relevant namespaces, in case the permissions cover only those. `message` is the error
+    /// of the search in all namespaces.
     async fn search_namespaces(
         &self,
         gvk: &Gvk,
-        (what, everywhere): ((&LiveQuery, &str), &ClusterError),
+        query: &LiveQuery,
+        conditions: &str,
         namespaces: &BTreeSet<&str>,
+        mut message: String,
     ) -> Result<KindSearch, ClusterError> {
         let resource = self.kinds().find(self.api_server(), gvk).await?;
         let name = match gvk.group.as_str() {
@@ -149,9 +155,8 @@ impl KubeCluster {
             verb: "list",
         };
         let (mut found, mut missing_rights) = (Vec::new(), BTreeSet::new());
-        let mut message = everywhere.message.clone();
         for namespace in namespaces.iter().filter(|_| resource.namespaced) {
-            match self.search_scope(gvk, Some(namespace), what).await {
+            match self.search_scope(gvk, Some(namespace), query, conditions).await {
                 Ok(objects) => found.extend(objects),
                 Err(error) if error.kind == ErrorKind::Forbidden => {
                     missing_rights.insert(right(namespace));
@@ -176,7 +181,8 @@ impl KubeCluster {
         &self,
         gvk: &Gvk,
         namespace: Option<&str>,
-        (query, conditions): (&LiveQuery, &str),
+        query: &LiveQuery,
+        conditions: &str,
     ) -> Result<Vec<FoundObject>, ClusterError> {
         let resource = self.kinds().find(self.api_server(), gvk).await?;
         if namespace.is_some() && !resource.namespaced {

@@ -96,11 +96,7 @@ impl Drop for WatchPermit {
 }
 
 impl Connections {
-    fn new(
-        calls: GatedClient,
-        watches: Vec<GatedClient>,
-        (generation, is_impersonated): (u64, bool),
-    ) -> Self {
+    fn new(calls: GatedClient, watches: Vec<GatedClient>, generation: u64, is_impersonated: bool) -> Self {
         let connection = |client| WatchConnection { client, open_watches: Arc::default() };
         let watches = watches.into_iter().map(connection).collect();
         Self { calls, watches, generation, is_impersonated, credentials: None }
@@ -130,9 +126,9 @@ impl Connections {
 
 impl Transport {
     pub(crate) async fn connect(options: ConnectOptions, config: Config) -> Result<Self, ConnectError> {
-        let (url, meant) = (config.cluster_url.to_string(), Arc::default());
-        let link = open_connections(ResolvedConfig { config, credentials: None }, 0, &meant).await?;
-        Ok(Self::from_connections(link, url, meant, CredentialSource::Options(Box::new(options))))
+        let (url, expected) = (config.cluster_url.to_string(), Arc::default());
+        let link = open_connections(ResolvedConfig { config, credentials: None }, 0, &expected).await?;
+        Ok(Self::from_connections(link, url, expected, CredentialSource::Options(Box::new(options))))
     }
 
     /// Creates a transport. Its credentials change only on request, or when a program provides different
@@ -141,9 +137,9 @@ impl Transport {
         declared: ClusterConnection,
         ready: ResolvedConfig,
     ) -> Result<Self, ConnectError> {
-        let (url, meant) = (ready.config.cluster_url.to_string(), Arc::default());
-        let link = open_connections(ready, 0, &meant).await?;
-        Ok(Self::from_connections(link, url, meant, CredentialSource::Connection(Box::new(declared))))
+        let (url, expected) = (ready.config.cluster_url.to_string(), Arc::default());
+        let link = open_connections(ready, 0, &expected).await?;
+        Ok(Self::from_connections(link, url, expected, CredentialSource::Connection(Box::new(declared))))
     }
 
     /// Changes the credentials.
@@ -166,11 +162,11 @@ impl Transport {
     /// Creates a transport that uses an existing client.
     #[cfg(test)]
     pub(crate) fn from_client(client: Client, url: String) -> Self {
-        let meant = Arc::<ExpectedCluster>::default();
+        let expected = Arc::<ExpectedCluster>::default();
         let new_client =
-            || GatedClient { client: client.clone(), gate: IdentityGate::new(Arc::clone(&meant)) };
-        let link = Arc::new(Connections::new(new_client(), vec![new_client()], (0, false)));
-        Self::from_connections(link, url, Arc::clone(&meant), CredentialSource::Fixed)
+            || GatedClient { client: client.clone(), gate: IdentityGate::new(Arc::clone(&expected)) };
+        let link = Arc::new(Connections::new(new_client(), vec![new_client()], 0, false));
+        Self::from_connections(link, url, Arc::clone(&expected), CredentialSource::Fixed)
     }
 
     fn from_connections(
@@ -272,12 +268,12 @@ fn write_lock<T>(place: &RwLock<T>, value: T) {
 async fn open_connections(
     ready: ResolvedConfig,
     generation: u64,
-    meant: &Arc<ExpectedCluster>,
+    expected: &Arc<ExpectedCluster>,
 ) -> Result<Arc<Connections>, ConnectError> {
     let ResolvedConfig { config, credentials } = ready;
-    let (server, meant) = (config.cluster_url.to_string(), Arc::clone(meant));
+    let (server, expected) = (config.cluster_url.to_string(), Arc::clone(expected));
     // Use a blocking thread, because credential programs and file reads block.
-    let result = tokio::task::spawn_blocking(move || build_connections(&config, generation, &meant)).await;
+    let result = tokio::task::spawn_blocking(move || build_connections(&config, generation, &expected)).await;
     let reason = match result {
         Ok(Ok(link)) => return Ok(Arc::new(Connections { credentials, ..link })),
         Ok(Err(error)) => format_error_chain(&error),
@@ -289,7 +285,7 @@ async fn open_connections(
 fn build_connections(
     config: &Config,
     generation: u64,
-    meant: &Arc<ExpectedCluster>,
+    expected: &Arc<ExpectedCluster>,
 ) -> Result<Connections, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -297,10 +293,10 @@ fn build_connections(
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     match &config.proxy_url {
         Some(url) if proxy::is_socks(url) => {
-            build_with_connector(config, proxy::build_socks(url, tcp), (generation, meant))
+            build_with_connector(config, proxy::build_socks(url, tcp), generation, expected)
         }
-        Some(url) => build_with_connector(config, proxy::build_tunnel(url, tcp), (generation, meant)),
-        None => build_with_connector(config, tcp, (generation, meant)),
+        Some(url) => build_with_connector(config, proxy::build_tunnel(url, tcp), generation, expected),
+        None => build_with_connector(config, tcp, generation, expected),
     }
 }
 
@@ -308,7 +304,8 @@ fn build_connections(
 fn build_with_connector<C>(
     config: &Config,
     tcp: C,
-    (generation, meant): (u64, &Arc<ExpectedCluster>),
+    generation: u64,
+    expected: &Arc<ExpectedCluster>,
 ) -> Result<Connections, kube::Error>
 where
     C: Clone,
@@ -318,7 +315,7 @@ where
     let (tls, auth) = (config.rustls_client_config()?, config.auth_layer()?);
     let (base, headers) = (config.base_uri_layer(), config.extra_headers_layer()?);
     let build_client = || -> Result<GatedClient, kube::Error> {
-        let gate = IdentityGate::new(Arc::clone(meant));
+        let gate = IdentityGate::new(Arc::clone(expected));
         let gated = GatedConnector { inner: tcp.clone(), gate: Arc::clone(&gate) };
         let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         if let Some(name) = &config.tls_server_name {
@@ -343,5 +340,5 @@ where
     };
     let watches = (0..WATCH_CONNECTIONS_MAX).map(|_| build_client()).collect::<Result<_, _>>()?;
     let is_impersonated = config.auth_info.impersonate.is_some();
-    Ok(Connections::new(build_client()?, watches, (generation, is_impersonated)))
+    Ok(Connections::new(build_client()?, watches, generation, is_impersonated))
 }

@@ -72,7 +72,7 @@ impl Manifests {
     ) -> (Result<Vec<String>, String>, Vec<Address>) {
         let beside = if refresh { self.fetched.get(&AppKey::of(application)) } else { Vec::new() };
         let this = Arc::clone(self);
-        let resolving = self.with_sources((sources, project_name(application)), revisions, move |sources| {
+        let resolving = self.with_sources(sources, project_name(application), revisions, move |sources| {
             if refresh {
                 this.read_credentials();
             }
@@ -116,7 +116,7 @@ impl Manifests {
                 one.with_error_context(|| resolved.clone().map_err(SourceProblem::from)).map_err(String::from)
             };
             let resolve_each = |(sources, project): &(Sources, String)| {
-                pair_revisions((sources, project), sources.target_revisions())
+                pair_revisions(sources, project, sources.target_revisions())
                     .iter()
                     .map(&mut resolve)
                     .collect::<Result<Vec<_>, _>>()

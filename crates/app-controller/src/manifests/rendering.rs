@@ -140,7 +140,7 @@ impl Manifests {
         context: RenderContext,
     ) -> Result<Vec<Digest>, SourceProblem> {
         let (this, project) = (Arc::clone(self), context.purpose.project.clone());
-        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
+        self.with_sources(sources, &project, revisions.to_vec(), move |sources| {
             let making = this.render_inputs(sources, &context)?;
             let has_manifests = |one: &&SourceRevision| !one.is_reference_only();
             let locate = |one: &SourceRevision| {
@@ -202,7 +202,7 @@ impl Manifests {
         ignores_cache: bool,
     ) -> Result<RenderedManifests, SourceProblem> {
         let (this, project) = (Arc::clone(self), context.purpose.project.clone());
-        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
+        self.with_sources(sources, &project, revisions.to_vec(), move |sources| {
             let making = this.render_inputs(sources, &context)?;
             let read = |one: &SourceRevision| {
                 one.with_error_context(|| this.read_source(one, &making, ignores_cache))

@@ -71,7 +71,8 @@ impl SourceRevision {
 
 /// Pairs each source with its revision.
 pub(super) fn pair_revisions(
-    (sources, project): (&Sources, &str),
+    sources: &Sources,
+    project: &str,
     revisions: Vec<String>,
 ) -> Vec<SourceRevision> {
     let (is_list, project) = (sources.is_list(), Arc::from(project));

@@ -90,22 +90,17 @@ pub(crate) fn modified(key: &ObjectKey) -> ClusterError {
 /// Returns the error for a deletion with an outdated UID.
 pub(crate) fn uid_mismatch(key: &ObjectKey, wanted: &str, found: &str) -> ClusterError {
     let might = "have been deleted and then recreated";
-    precondition_failed(key, ("UID", might), wanted, found)
+    precondition_failed(key, "UID", might, wanted, found)
 }
 
 /// Returns the error for a deletion of an outdated version.
 pub(crate) fn version_mismatch(key: &ObjectKey, wanted: &str, found: &str) -> ClusterError {
-    precondition_failed(key, ("ResourceVersion", "have been modified"), wanted, found)
+    precondition_failed(key, "ResourceVersion", "have been modified", wanted, found)
 }
 
 /// Returns the error for a failed precondition of a deletion. As on a real server, this error contains the
 /// kind instead of the resource.
-fn precondition_failed(
-    key: &ObjectKey,
-    (field, might): (&str, &str),
-    wanted: &str,
-    found: &str,
-) -> ClusterError {
+fn precondition_failed(key: &ObjectKey, field: &str, might: &str, wanted: &str, found: &str) -> ClusterError {
     let kind = if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) };
     let text = format!(
         "Operation cannot be fulfilled on {kind} {:?}: the {field} in the precondition ({wanted}) does not match the \

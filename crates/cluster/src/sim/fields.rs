@@ -103,44 +103,46 @@ pub(crate) fn conflicting_paths(
     applied: &Value,
     live: &Value,
 ) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    collect_conflicting_paths(
-        schema,
-        (mine, theirs),
-        (Some(applied), Some(live)),
-        "",
-        &mut Vec::new(),
-        &mut found,
-    );
-    found
+    let mut walk = ConflictWalk { schema, path: Vec::new(), found: Vec::new() };
+    walk.visit_fields(mine, theirs, Some(applied), Some(live), "");
+    walk.found
 }
 
-fn collect_conflicting_paths(
+/// Search for conflicting paths.
+struct ConflictWalk {
     schema: Schema,
-    (mine, theirs): (&Fields, &Fields),
-    (applied, live): (Option<&Value>, Option<&Value>),
-    parent: &str,
-    path: &mut Vec<String>,
-    found: &mut Vec<Vec<String>>,
-) {
-    for name in mine.keys().filter(|name| *name != ".") {
-        let (Some(my), Some(their)) = (child_fields(mine, name), child_fields(theirs, name)) else {
-            continue;
-        };
-        let applied = applied.and_then(|value| child_value(schema, value, name, parent));
-        let live = live.and_then(|value| child_value(schema, value, name, parent));
-        path.push(name.clone());
-        if my.is_empty() || their.is_empty() {
-            let both_maps = matches!((applied, live), (Some(Value::Object(_)), Some(Value::Object(_))));
-            let atomic = schema.is_atomic_map(field_name(name, parent));
-            if applied != live && (atomic || !both_maps) {
-                found.push(path.clone());
+    path: Vec<String>,
+    found: Vec<Vec<String>>,
+}
+
+impl ConflictWalk {
+    fn visit_fields(
+        &mut self,
+        mine: &Fields,
+        theirs: &Fields,
+        applied: Option<&Value>,
+        live: Option<&Value>,
+        parent: &str,
+    ) {
+        let schema = self.schema;
+        for name in mine.keys().filter(|name| *name != ".") {
+            let (Some(my), Some(their)) = (child_fields(mine, name), child_fields(theirs, name)) else {
+                continue;
+            };
+            let applied = applied.and_then(|value| child_value(schema, value, name, parent));
+            let live = live.and_then(|value| child_value(schema, value, name, parent));
+            self.path.push(name.clone());
+            if my.is_empty() || their.is_empty() {
+                let both_maps = matches!((applied, live), (Some(Value::Object(_)), Some(Value::Object(_))));
+                let atomic = schema.is_atomic_map(field_name(name, parent));
+                if applied != live && (atomic || !both_maps) {
+                    self.found.push(self.path.clone());
+                }
+            } else {
+                self.visit_fields(my, their, applied, live, field_name(name, parent));
             }
-        } else {
-            let next = field_name(name, parent);
-            collect_conflicting_paths(schema, (my, their), (applied, live), next, path, found);
+            self.path.pop();
         }
-        path.pop();
     }
 }
 

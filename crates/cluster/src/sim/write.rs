@@ -114,7 +114,7 @@ impl SimState {
             Write::StartJob { request } => self.execute_job_start(request, refusal).map(WriteResult::Applied),
             Write::Delete { request } => self.execute_delete(request, refusal).map(WriteResult::Deleted),
             Write::RemoveFinalizer { key, uid, finalizer, operation } => self
-                .execute_remove_finalizer((key, uid), finalizer, *operation, refusal)
+                .execute_remove_finalizer(key, uid, finalizer, *operation, refusal)
                 .map(|()| WriteResult::Done),
         };
         match fault {
@@ -312,7 +312,8 @@ impl SimState {
     /// Removes a finalizer like a client: reads the object first, and writes only if the finalizer exists.
     fn execute_remove_finalizer(
         &mut self,
-        (key, uid): (&ObjectKey, &str),
+        key: &ObjectKey,
+        uid: &str,
         finalizer: &str,
         operation: Option<OperationId>,
         refusal: Option<CallFault>,

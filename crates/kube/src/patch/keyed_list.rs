@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::directives::{PATCH_DIRECTIVE, SET_ELEMENT_ORDER, retain_keys};
-use super::schema::ItemRule;
+use super::schema::{FurtherField, ItemRule};
 use super::{Fields, non_null_field, without_nulls};
 
 /// The three states of a list.
@@ -78,8 +78,9 @@ fn is_key_sufficient(rule: &ItemRule, lists: &Lists<'_>) -> bool {
     })
 }
 
-fn further_field(item: &Value, (field, default): (&str, &str)) -> Value {
-    non_null_field(item.as_object(), field).cloned().unwrap_or_else(|| Value::from(default))
+fn further_field(item: &Value, further: FurtherField) -> Value {
+    let FurtherField { name, default } = further;
+    non_null_field(item.as_object(), name).cloned().unwrap_or_else(|| Value::from(default))
 }
 
 fn find_item<'a>(list: &KeyedItems<'a>, key: &Value) -> Option<&'a Fields> {

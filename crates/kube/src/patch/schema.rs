@@ -39,12 +39,21 @@ pub(super) enum Merge {
 pub(super) struct ItemRule {
     /// The server's merge key.
     pub(super) key: &'static str,
-    /// Second field and its default. It distinguishes items that are valid side by side, such as the same
-    /// port for TCP and UDP.
-    pub(super) further_field: Option<(&'static str, &'static str)>,
+    /// Second field, if any.
+    pub(super) further_field: Option<FurtherField>,
     /// True if each item is a [`Merge::Union`].
     pub(super) is_union: bool,
 }
+
+/// Second field that distinguishes items that are valid side by side, such as the same port for TCP and UDP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FurtherField {
+    pub(super) name: &'static str,
+    /// Value of the field in items without it.
+    pub(super) default: &'static str,
+}
+
+const PROTOCOL: FurtherField = FurtherField { name: "protocol", default: "TCP" };
 
 impl TypeSchema {
     /// Returns the merge rule of a field, and the type of its value or of its items.
@@ -67,12 +76,12 @@ const fn item_field(name: &'static str, key: &'static str, of: &'static TypeSche
 const fn item_field_with_further_key(
     name: &'static str,
     key: &'static str,
-    also: (&'static str, &'static str),
+    further: FurtherField,
     of: &'static TypeSchema,
 ) -> FieldSchema {
     FieldSchema {
         name,
-        merge: Merge::KeyedList(ItemRule { key, further_field: Some(also), is_union: false }),
+        merge: Merge::KeyedList(ItemRule { key, further_field: Some(further), is_union: false }),
         of,
     }
 }
@@ -98,7 +107,7 @@ static METADATA: TypeSchema = TypeSchema(&[
 static PLAIN: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA)]);
 
 static CONTAINER: TypeSchema = TypeSchema(&[
-    item_field_with_further_key("ports", "containerPort", ("protocol", "TCP"), &LEAF),
+    item_field_with_further_key("ports", "containerPort", PROTOCOL, &LEAF),
     item_field("env", "name", &LEAF),
     item_field("volumeMounts", "mountPath", &LEAF),
     item_field("volumeDevices", "devicePath", &LEAF),
@@ -115,7 +124,7 @@ static POD_SPEC: TypeSchema = TypeSchema(&[
     item_field_with_further_key(
         "topologySpreadConstraints",
         "topologyKey",
-        ("whenUnsatisfiable", "DoNotSchedule"),
+        FurtherField { name: "whenUnsatisfiable", default: "DoNotSchedule" },
         &LEAF,
     ),
 ]);
@@ -134,7 +143,7 @@ static CRON_JOB: TypeSchema =
     TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &CRON_JOB_SPEC)]);
 
 static SERVICE_SPEC: TypeSchema =
-    TypeSchema(&[item_field_with_further_key("ports", "port", ("protocol", "TCP"), &LEAF)]);
+    TypeSchema(&[item_field_with_further_key("ports", "port", PROTOCOL, &LEAF)]);
 static SERVICE: TypeSchema =
     TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &SERVICE_SPEC)]);
 static SERVICE_ACCOUNT: TypeSchema =

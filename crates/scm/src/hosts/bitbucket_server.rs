@@ -104,12 +104,11 @@ impl From<Pull> for PullRequest {
     }
 }
 
-/// URL and trust settings: `api`, `insecure`, and the reference to certificate authorities in a ConfigMap.
-type ServerSettings<'g> = (&'g str, bool, Option<&'g ConfigMapKey>);
-
 fn open_conversation<'a>(
     asking: RequestContext<'a>,
-    (api, insecure, ca_ref): ServerSettings<'_>,
+    api: &str,
+    insecure: bool,
+    ca_ref: Option<&ConfigMapKey>,
     basic: Option<&BasicAuth>,
     bearer: Option<&BearerToken>,
 ) -> Result<Conversation<'a>, Problem> {
@@ -151,9 +150,14 @@ impl<'a> BitbucketServer<'a> {
         generator: &ScmBitbucketServer,
         protocol: Protocol,
     ) -> Result<Self, Problem> {
-        let at = (generator.api.as_str(), generator.insecure, generator.ca_ref.as_ref());
-        let talk =
-            open_conversation(asking, at, generator.basic_auth.as_ref(), generator.bearer_token.as_ref())?;
+        let talk = open_conversation(
+            asking,
+            &generator.api,
+            generator.insecure,
+            generator.ca_ref.as_ref(),
+            generator.basic_auth.as_ref(),
+            generator.bearer_token.as_ref(),
+        )?;
         Ok(Self { conversation: talk, project: generator.project.clone(), protocol })
     }
 }
@@ -204,9 +208,14 @@ pub(crate) struct BitbucketServerRequests<'a> {
 
 impl<'a> BitbucketServerRequests<'a> {
     pub fn new(asking: RequestContext<'a>, generator: &PullRequestBitbucketServer) -> Result<Self, Problem> {
-        let at = (generator.api.as_str(), generator.insecure, generator.ca_ref.as_ref());
-        let talk =
-            open_conversation(asking, at, generator.basic_auth.as_ref(), generator.bearer_token.as_ref())?;
+        let talk = open_conversation(
+            asking,
+            &generator.api,
+            generator.insecure,
+            generator.ca_ref.as_ref(),
+            generator.basic_auth.as_ref(),
+            generator.bearer_token.as_ref(),
+        )?;
         Ok(Self {
             conversation: talk,
             path: format!("{}/pull-requests", repository_path(&generator.project, &generator.repo)?),

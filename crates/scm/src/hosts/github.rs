@@ -44,7 +44,7 @@ impl<'a> Github<'a> {
         protocol: Protocol,
     ) -> Result<Self, Problem> {
         let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
-        let talk = open_conversation(asking, &generator.api, token, (app, &generator.organization))?;
+        let talk = open_conversation(asking, &generator.api, token, app, &generator.organization)?;
         let (organization, without_archived) =
             (generator.organization.clone(), generator.exclude_archived_repos);
         Ok(Self { conversation: talk, organization, protocol, excludes_archived: without_archived })
@@ -61,7 +61,8 @@ fn open_conversation<'a>(
     asking: RequestContext<'a>,
     api: &str,
     token: Option<&SecretKey>,
-    (app, owner): (&str, &str),
+    app: &str,
+    owner: &str,
 ) -> Result<Conversation<'a>, Problem> {
     // As in Argo CD, an App takes precedence over a token.
     let app = if app.is_empty() { None } else { Some(App::from_secret(asking, app)?) };
@@ -111,7 +112,7 @@ pub(crate) fn github_requests<'a>(
 ) -> Result<PullRequestClient<'a>, Problem> {
     let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
     Ok(PullRequestClient {
-        conversation: open_conversation(asking, &generator.api, token, (app, &generator.owner))?,
+        conversation: open_conversation(asking, &generator.api, token, app, &generator.owner)?,
         path: format!("{}/pulls", repository_path(&generator.owner, &generator.repo)?),
         page_query: PAGE_QUERY,
         labels: generator.labels.clone(),

@@ -87,7 +87,8 @@ impl From<Merge> for PullRequest {
 
 fn open_conversation<'a>(
     asking: RequestContext<'a>,
-    (api, insecure): (&str, bool),
+    api: &str,
+    insecure: bool,
     token: Option<&SecretKey>,
     ca_ref: Option<&ConfigMapKey>,
 ) -> Result<Conversation<'a>, Problem> {
@@ -102,8 +103,13 @@ impl<'a> Gitlab<'a> {
         generator: &ScmGitlab,
         protocol: Protocol,
     ) -> Result<Self, Problem> {
-        let at = (generator.api.as_str(), generator.insecure);
-        let talk = open_conversation(asking, at, generator.token_ref.as_ref(), generator.ca_ref.as_ref())?;
+        let talk = open_conversation(
+            asking,
+            &generator.api,
+            generator.insecure,
+            generator.token_ref.as_ref(),
+            generator.ca_ref.as_ref(),
+        )?;
         let shared = generator.include_shared_projects.unwrap_or(true);
         let mut query =
             format!("{PAGE_QUERY}&include_subgroups={}&with_shared={shared}", generator.include_subgroups);
@@ -173,8 +179,13 @@ pub(crate) struct GitlabRequests<'a> {
 
 impl<'a> GitlabRequests<'a> {
     pub fn new(asking: RequestContext<'a>, generator: &PullRequestGitlab) -> Result<Self, Problem> {
-        let at = (generator.api.as_str(), generator.insecure);
-        let talk = open_conversation(asking, at, generator.token_ref.as_ref(), generator.ca_ref.as_ref())?;
+        let talk = open_conversation(
+            asking,
+            &generator.api,
+            generator.insecure,
+            generator.token_ref.as_ref(),
+            generator.ca_ref.as_ref(),
+        )?;
         let mut query = PAGE_QUERY.to_owned();
         if !generator.pull_request_state.is_empty() {
             query.push_str(&format!("&state={}", percent_encode(&generator.pull_request_state)));

@@ -120,12 +120,12 @@ fn find_outside_reference(schema: &Value) -> Option<(String, String)> {
         (BTreeSet::from([SCHEMA_FILE.to_owned()]), schema_name(schema).unwrap_or_default());
     collect_names(schema, base, &mut known);
     let mut refers_to_data = false;
-    visit_texts(schema, (false, true), &mut |field, text| {
+    visit_texts(schema, false, true, &mut |field, text| {
         let is_data = |part: &str| DATA_KEYWORDS.contains(&part);
         refers_to_data |= REFERENCE_KEYWORDS.contains(&field) && text.split('/').any(is_data);
     });
     let mut found = None;
-    visit_texts(schema, (false, refers_to_data), &mut |field, text| {
+    visit_texts(schema, false, refers_to_data, &mut |field, text| {
         let (to, _) = text.split_once('#').unwrap_or((text, ""));
         let is_known = to.is_empty()
             || known.contains(to)
@@ -171,16 +171,16 @@ fn resolve_name(base: &str, name: &str) -> String {
 
 /// Visits each string in a schema along with its field. `has_names` is true if the fields of `value` are
 /// schema names rather than keywords; `with_data` includes data.
-fn visit_texts(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
+fn visit_texts(value: &Value, has_names: bool, with_data: bool, with: &mut impl FnMut(&str, &str)) {
     match value {
-        Value::Array(all) => all.iter().for_each(|one| visit_texts(one, (false, with_data), with)),
+        Value::Array(all) => all.iter().for_each(|one| visit_texts(one, false, with_data, with)),
         Value::Object(fields) => {
             for (field, value) in fields {
                 let is = |names: &[&str]| !has_names && names.contains(&field.as_str());
                 match value {
                     Value::String(text) if !has_names => with(field, text),
                     _ if is(&DATA_KEYWORDS) && !with_data => {}
-                    _ => visit_texts(value, (is(&NAMED_SCHEMA_KEYWORDS), with_data), with),
+                    _ => visit_texts(value, is(&NAMED_SCHEMA_KEYWORDS), with_data, with),
                 }
             }
         }

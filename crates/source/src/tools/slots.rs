@@ -20,10 +20,18 @@ struct SlotState {
     taken: usize,
     /// Number of slots used by slow Applications.
     taken_by_slow: usize,
-    /// Waiting callers, in order of precedence: true for a slow Application, then the order of arrival.
-    waiting: BTreeSet<(bool, u64)>,
+    /// Waiting callers, in order of precedence.
+    waiting: BTreeSet<WaitingCaller>,
     arrivals: u64,
     slow_applications: BTreeSet<String>,
+}
+
+/// Caller that waits for a slot. Callers of slow Applications come after all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct WaitingCaller {
+    is_slow: bool,
+    /// Order of arrival.
+    arrival: u64,
 }
 
 /// A slot for one call. Released on drop.
@@ -35,11 +43,10 @@ pub(super) struct ToolSlot<'p> {
 
 impl SlotState {
     /// Returns true if a waiting caller may take a slot now.
-    fn is_next(&self, of: (bool, u64), limit: usize) -> bool {
-        let (is_slow, _) = of;
+    fn is_next(&self, caller: WaitingCaller, limit: usize) -> bool {
         // Slow Applications leave a slot free, unless it is the only one.
-        let has_place = !is_slow || self.taken_by_slow < limit.saturating_sub(1).max(1);
-        self.taken < limit && has_place && self.waiting.first() == Some(&of)
+        let has_place = !caller.is_slow || self.taken_by_slow < limit.saturating_sub(1).max(1);
+        self.taken < limit && has_place && self.waiting.first() == Some(&caller)
     }
 }
 
@@ -54,7 +61,7 @@ impl ToolSlots {
         let mut state = self.lock_state();
         let is_slow = state.slow_applications.contains(whose);
         state.arrivals = state.arrivals.saturating_add(1);
-        let us = (is_slow, state.arrivals);
+        let us = WaitingCaller { is_slow, arrival: state.arrivals };
         state.waiting.insert(us);
         let waited = self.released.wait_while(state, |state| !state.is_next(us, limit));
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);

@@ -309,7 +309,7 @@ impl FolderPoller {
                 problems.extend(self.generated.remove_duplicate(&key).err().map(|error| error.to_string()));
             }
         }
-        events.extend(self.update_applications(current, (problems, lost), &of_removed));
+        events.extend(self.update_applications(current, problems, lost, &of_removed));
         events
     }
 
@@ -381,7 +381,8 @@ impl FolderPoller {
     fn update_applications(
         &mut self,
         mut current: BTreeMap<AppKey, Arc<StoredApplication>>,
-        (mut problems, mut lost): (Vec<String>, BTreeMap<PathBuf, String>),
+        mut problems: Vec<String>,
+        mut lost: BTreeMap<PathBuf, String>,
         of_removed: &BTreeSet<AppKey>,
     ) -> Vec<StoreEvent> {
         self.without_file.retain(|key, _| !current.contains_key(key));

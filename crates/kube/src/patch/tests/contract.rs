@@ -135,7 +135,7 @@ fn deployment_strategy() -> BoxedStrategy<Value> {
 fn find_matching_item<'a>(list: &'a [Value], item: &Value, merge: Merge) -> Option<&'a Value> {
     let Merge::KeyedList(rule) = merge else { return list.iter().find(|there| *there == item) };
     let also = |item: &Value| {
-        rule.further_field.map(|(field, default)| item.get(field).cloned().unwrap_or(default.into()))
+        rule.further_field.map(|further| item.get(further.name).cloned().unwrap_or(further.default.into()))
     };
     list.iter().find(|there| there[rule.key] == item[rule.key] && also(there) == also(item))
 }

@@ -17,11 +17,18 @@ const REQUEST_MAX: usize = 1 << 20;
 /// Transport that sends the requests of the Git protocol over a link.
 pub(crate) struct HttpTransport(Arc<Link>);
 
+/// A request that has not been sent yet.
+struct PostRequest {
+    url: String,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
 /// A request and its response.
 struct Exchange {
     link: Arc<Link>,
     /// The request, taken when it is sent.
-    request: Option<(String, HeaderMap, Vec<u8>)>,
+    request: Option<PostRequest>,
     body: Option<Body>,
     headers: Vec<u8>,
 }
@@ -45,7 +52,7 @@ impl Exchange {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        if let Some((url, headers, body)) = self.request.take() {
+        if let Some(PostRequest { url, headers, body }) = self.request.take() {
             let answer = self.link.post(&url, &headers, body).map_err(|problem| self.io_error(problem))?;
             self.set_response(answer);
         }
@@ -127,7 +134,7 @@ pub(crate) struct BodyWriter(SharedExchange);
 impl Write for BodyWriter {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         let mut exchange = lock_exchange(&self.0);
-        let Some((_, _, body)) = &mut exchange.request else {
+        let Some(PostRequest { body, .. }) = &mut exchange.request else {
             return Err(io::Error::other("the request was sent already"));
         };
         if body.len().saturating_add(text.len()) > REQUEST_MAX {
@@ -147,7 +154,7 @@ impl HttpTransport {
         Self(Arc::clone(link))
     }
 
-    fn exchange(&self, request: Option<(String, HeaderMap, Vec<u8>)>) -> Exchange {
+    fn exchange(&self, request: Option<PostRequest>) -> Exchange {
         Exchange { link: Arc::clone(&self.0), request, body: None, headers: Vec::new() }
     }
 }
@@ -184,7 +191,8 @@ impl Http for HttpTransport {
         lines: impl IntoIterator<Item = impl AsRef<str>>,
         _: PostBodyDataKind,
     ) -> gix::Result<PostResponse<HeaderReader, BodyReader, BodyWriter>> {
-        let exchange = self.exchange(Some((url.to_owned(), parse_headers(lines), Vec::new())));
+        let request = PostRequest { url: url.to_owned(), headers: parse_headers(lines), body: Vec::new() };
+        let exchange = self.exchange(Some(request));
         let shared = Arc::new(Mutex::new(exchange));
         Ok(PostResponse {
             post_body: BodyWriter(Arc::clone(&shared)),
