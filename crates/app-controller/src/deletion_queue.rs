@@ -98,18 +98,18 @@ mod tests {
 
     #[test]
     fn an_application_waits_until_its_applicationset_releases_it() {
-        let turns = DeletionQueue::default();
+        let queue = DeletionQueue::default();
         let key = AppKey { namespace: "argocd".into(), name: "fleet".into() };
         let uids = |all: &[&str]| all.iter().map(|uid| (*uid).to_owned()).collect::<BTreeSet<_>>();
-        let waits = |set: &str, uid: &str| turns.wait_reason(&application_of(set, uid)).is_some();
+        let waits = |set: &str, uid: &str| queue.wait_reason(&application_of(set, uid)).is_some();
         assert!(waits("fleet", "a") && waits("other", "a"), "no ApplicationSet has been read yet");
-        assert!(turns.set_released(&key, "1", uids(&["a"])) && !turns.set_released(&key, "1", uids(&["a"])));
+        assert!(queue.set_released(&key, "1", uids(&["a"])) && !queue.set_released(&key, "1", uids(&["a"])));
         assert_eq!((waits("fleet", "a"), waits("fleet", "b"), waits("other", "a")), (false, true, true));
-        turns.mark_settled();
+        queue.mark_settled();
         assert_eq!((waits("fleet", "b"), waits("other", "a")), (true, false));
-        assert!(turns.set_released(&key, "2", uids(&["a"])), "created again under the same name");
-        assert!(!turns.remove_appset(&key, "1") && waits("fleet", "b"));
-        assert!(turns.remove_appset(&key, "2") && !waits("fleet", "b"));
+        assert!(queue.set_released(&key, "2", uids(&["a"])), "created again under the same name");
+        assert!(!queue.remove_appset(&key, "1") && waits("fleet", "b"));
+        assert!(queue.remove_appset(&key, "2") && !waits("fleet", "b"));
         let mut nobodys = application_of("fleet", "b");
         nobodys.metadata.rest.clear();
         assert_eq!(DeletionQueue::default().wait_reason(&nobodys), None);

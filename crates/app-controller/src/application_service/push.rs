@@ -32,10 +32,10 @@ impl ApplicationService {
         let _ = shared.push_events.send(Arc::clone(&changes));
         let find =
             move || affected_applications(&changes.pushes, &shared.application_cache, &shared.manifests);
-        let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
-        let all: BTreeSet<&AppKey> = meant.values().flat_map(BTreeMap::keys).collect();
+        let affected = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
+        let all: BTreeSet<&AppKey> = affected.values().flat_map(BTreeMap::keys).collect();
         let number = u64::try_from(all.len()).unwrap_or(u64::MAX);
-        for (address, applications) in meant {
+        for (address, applications) in affected {
             self.observations.start(address, applications, &self.shared.manifests, &self.supervisor);
         }
         Ok(number)
@@ -74,13 +74,13 @@ impl RepositoryObservations {
     ) {
         let mut waiting = self.lock();
         if let Some(others) = waiting.get_mut(&address) {
-            applications.into_iter().for_each(|(key, turn)| add_application(others, key, turn));
+            applications.into_iter().for_each(|(key, priority)| add_application(others, key, priority));
             return;
         }
         waiting.insert(address.clone(), applications);
-        let (looks, manifests, to) = (self.clone(), Arc::clone(manifests), to.clone());
+        let (observations, manifests, to) = (self.clone(), Arc::clone(manifests), to.clone());
         tokio::spawn(async move {
-            while let Some(next) = looks.take_next(&address) {
+            while let Some(next) = observations.take_next(&address) {
                 drop(manifests.observe(Some(address.clone())).await);
                 for key in by_priority(next) {
                     drop(to.send_message(SupervisorMessage::Forward(
@@ -104,14 +104,14 @@ impl RepositoryObservations {
     }
 }
 
-fn add_application(meant: &mut AffectedApplications, key: AppKey, turn: PushPriority) {
-    let earliest = meant.entry(key).or_insert(turn);
-    *earliest = turn.min(*earliest);
+fn add_application(affected: &mut AffectedApplications, key: AppKey, priority: PushPriority) {
+    let highest = affected.entry(key).or_insert(priority);
+    *highest = priority.min(*highest);
 }
 
-fn by_priority(meant: AffectedApplications) -> impl Iterator<Item = AppKey> {
-    let mut all: Vec<(AppKey, PushPriority)> = meant.into_iter().collect();
-    all.sort_by_key(|(_, turn)| *turn);
+fn by_priority(affected: AffectedApplications) -> impl Iterator<Item = AppKey> {
+    let mut all: Vec<(AppKey, PushPriority)> = affected.into_iter().collect();
+    all.sort_by_key(|(_, priority)| *priority);
     all.into_iter().map(|(key, _)| key)
 }
 
@@ -121,18 +121,19 @@ fn affected_applications(
     cache: &ApplicationCache,
     manifests: &Manifests,
 ) -> BTreeMap<Address, AffectedApplications> {
-    let mut meant: BTreeMap<Address, AffectedApplications> = BTreeMap::new();
+    let mut affected: BTreeMap<Address, AffectedApplications> = BTreeMap::new();
     for (key, application) in cache.all() {
         let beside = manifests.dependencies_of(&key).into_iter();
         // The relevant files of a dependency aren't known, so any pushed change may affect the Application.
         let is_about = |used: &UsedDependency| pushes.iter().any(|push| is_changed(push, &used.source, ""));
         let beside = beside.filter(is_about).map(|used| (used.address, PushPriority::Later));
-        for (address, turn) in changed_repositories(pushes, &application, manifests).into_iter().chain(beside)
+        for (address, priority) in
+            changed_repositories(pushes, &application, manifests).into_iter().chain(beside)
         {
-            add_application(meant.entry(address).or_default(), key.clone(), turn);
+            add_application(affected.entry(address).or_default(), key.clone(), priority);
         }
     }
-    meant
+    affected
 }
 
 /// Returns an Application's repositories in which a relevant change was made.
@@ -143,11 +144,11 @@ fn changed_repositories(
 ) -> Vec<(Address, PushPriority)> {
     let paths = application.annotation(PATHS_ANNOTATION).unwrap_or_default();
     let is_about = |source: &&_, paths| pushes.iter().any(|push| is_changed(push, source, paths));
-    let turn =
+    let priority =
         |source: &_| if is_about(&source, OWN_FOLDER) { PushPriority::First } else { PushPriority::Later };
     let (sources, project) = (application.sources().iter(), project_name(application));
     let sources = sources.filter(|source| is_about(source, paths));
-    sources.filter_map(|source| Some((manifests.address(source, project)?, turn(source)))).collect()
+    sources.filter_map(|source| Some((manifests.address(source, project)?, priority(source)))).collect()
 }
 
 fn is_changed(push: &PushEvent, source: &tidegate_model::argo::ApplicationSource, paths: &str) -> bool {
@@ -162,8 +163,8 @@ mod tests {
 
     #[test]
     fn applications_with_changed_files_are_compared_first_and_once() {
-        let mut meant = AffectedApplications::new();
-        for (name, turn) in [
+        let mut affected = AffectedApplications::new();
+        for (name, priority) in [
             ("b", PushPriority::Later),
             ("d", PushPriority::First),
             ("a", PushPriority::Later),
@@ -171,9 +172,9 @@ mod tests {
             ("b", PushPriority::First),
             ("c", PushPriority::Later),
         ] {
-            add_application(&mut meant, AppKey::parse(name), turn);
+            add_application(&mut affected, AppKey::parse(name), priority);
         }
-        let names: Vec<String> = by_priority(meant).map(|key| key.name).collect();
+        let names: Vec<String> = by_priority(affected).map(|key| key.name).collect();
         assert_eq!(names, ["b", "c", "d", "a"]);
     }
 }

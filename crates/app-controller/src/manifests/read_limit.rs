@@ -36,11 +36,11 @@ impl ReadLimit {
         if let Some(known) = all.get(&repository).and_then(Weak::upgrade) {
             return known;
         }
-        all.retain(|_, turns| turns.strong_count() > 0);
+        all.retain(|_, permits| permits.strong_count() > 0);
         let processors = available_parallelism().map_or(1, NonZero::get);
         let at_once = processors.saturating_mul(CONCURRENT_READS_PER_PROCESSOR).max(CONCURRENT_READS_MIN);
-        let turns = Arc::new(Semaphore::new(at_once));
-        all.insert(repository, Arc::downgrade(&turns));
-        turns
+        let permits = Arc::new(Semaphore::new(at_once));
+        all.insert(repository, Arc::downgrade(&permits));
+        permits
     }
 }
