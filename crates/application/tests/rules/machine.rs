@@ -1,10 +1,14 @@
 //! The machine of an Application: its transitions, and rules that hold for any sequence of inputs, failures
 //! and restarts.
 
+mod approval_transitions;
+mod child_transitions;
 mod properties;
+mod superseding_transitions;
 mod transitions;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +23,13 @@ use tidegate_application::machine::{
 };
 use tidegate_application::operation::{self, EngineProgress, sync_request};
 use tidegate_application::refresh::RefreshLevel;
-use tidegate_application::supersede::ManifestComparison;
+use tidegate_application::supersede::{ManifestComparison, POLICY_INFO, policy_name};
 use tidegate_application::sync_windows::SyncWindows;
 use tidegate_application::{AppKey, instance_name};
-use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncStatusCode};
-use tidegate_model::{Destination, HealthStatus, OperationId, OperationPhase, SyncRequest, Timestamp};
+use tidegate_model::argo::{AppProject, Application, ConditionType, OperationRequest, SyncStatusCode};
+use tidegate_model::{
+    ClaimConflictPolicy, Destination, HealthStatus, OperationId, OperationPhase, SyncRequest, Timestamp,
+};
 
 use crate::{application, at, compared, resource};
 
@@ -44,8 +50,8 @@ impl World for Surroundings {
         SyncWindows::default()
     }
 
-    fn approval_policy(&self, _: &Application) -> Result<ApprovalPolicy, String> {
-        Ok(ApprovalPolicy::default())
+    fn approval_policy(&self, application: &Application) -> Result<ApprovalPolicy, String> {
+        Ok(ApprovalPolicy::from_annotations(application, &AppProject::default()))
     }
 
     fn check_admission(&self, _: &Application) -> Result<(), AdmissionError> {
@@ -153,13 +159,61 @@ struct Controller {
     answers: BTreeMap<RefreshId, Option<Result<(), String>>>,
     log: Vec<EngineOperation>,
     is_released: bool,
+    /// Reason for which the engine doesn't stop an operation in favor of another, if it doesn't.
+    superseding_refusal: Option<String>,
+    /// Relation of the newest commit's manifests to those of the running operation.
+    newest_manifests: ManifestComparison,
     steps: usize,
-    /// Effects of the last input, by name.
+    /// Effects and calls of the last input, by name.
     last_effects: Vec<String>,
 }
 
 fn commit_name(number: u32) -> String {
     format!("{number:040x}")
+}
+
+/// Returns the name of a variant.
+fn name_of(value: &impl fmt::Debug) -> String {
+    format!("{value:?}").split(['(', ' ', '{']).next().unwrap().to_owned()
+}
+
+/// Input or request of a client.
+type Act = fn(&mut Controller);
+
+/// Expected phase and effects after an input in a situation.
+struct Transition<S> {
+    situation: S,
+    input: &'static str,
+    act: Act,
+    phase: &'static str,
+    effects: &'static [&'static str],
+}
+
+/// Returns a row of a transition table.
+fn row<S>(
+    situation: S,
+    input: &'static str,
+    act: Act,
+    phase: &'static str,
+    effects: &'static [&'static str],
+) -> Transition<S> {
+    Transition { situation, input, act, phase, effects }
+}
+
+fn check_transitions<S: Copy + fmt::Debug>(
+    reach: fn(S) -> Controller,
+    table: impl IntoIterator<Item = Transition<S>>,
+) {
+    for Transition { situation, input, act, phase, effects } in table {
+        let mut controller = reach(situation);
+        act(&mut controller);
+        assert_eq!(controller.effects(), effects, "{situation:?}: {input}");
+        assert_eq!(controller.phase(), phase, "{situation:?}: {input}");
+    }
+}
+
+fn operation_id(number: u128) -> OperationId {
+    format!("{number:032x}").parse().unwrap()
 }
 
 fn settings() -> Settings {
@@ -186,6 +240,8 @@ impl Controller {
             answers: BTreeMap::new(),
             log: Vec::new(),
             is_released: false,
+            superseding_refusal: Some("its hook is running".to_owned()),
+            newest_manifests: ManifestComparison::Different,
             steps: 0,
             last_effects: Vec::new(),
         }
@@ -203,15 +259,20 @@ impl Controller {
             self.steps += 1;
             let Decision { effects, call } = self.machine.decide(input, &self.surroundings, self.now);
             self.execute(effects);
-            next = call.map(|call| Input::Outcome(self.make(call)));
+            next = call.map(|call| {
+                self.last_effects.push(name_of(&call));
+                Input::Outcome(self.make(call))
+            });
         }
         self.check();
     }
 
     fn execute(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            let text = format!("{effect:?}");
-            self.last_effects.push(text.split(['(', ' ', '{']).next().unwrap().to_owned());
+            self.last_effects.push(match &effect {
+                Effect::Report { report, .. } => format!("Report {}", name_of(report)),
+                effect => name_of(effect),
+            });
             match effect {
                 Effect::Compare(start) => {
                     self.tasks.push_back(Task::Comparison { start, began_at: self.now });
@@ -239,11 +300,11 @@ impl Controller {
                 | Effect::ReleaseProjects
                 | Effect::AnnounceRefusal { .. }
                 | Effect::CompareOther(_)
-                | Effect::RegisterDependencies(_) => {}
-                Effect::CompareRevisions { .. }
-                | Effect::CheckPlan { .. }
+                | Effect::RegisterDependencies(_)
                 | Effect::WithdrawPlan { .. }
-                | Effect::Report { .. } => panic!("unexpected: {text}"),
+                | Effect::Report { .. } => {}
+                // The tests of these effects deliver the results.
+                Effect::CompareRevisions { .. } | Effect::CheckPlan { .. } => {}
             }
         }
     }
@@ -269,7 +330,9 @@ impl Controller {
             }
             Call::ConfirmDeletions { .. } => Outcome::Confirmed { is_accepted: true },
             Call::Store => Outcome::Stored { is_stored: self.store() },
-            Call::Supersede { .. } => Outcome::Superseded(Err("its hook is running".to_owned())),
+            Call::Supersede { .. } => {
+                Outcome::Superseded(self.superseding_refusal.clone().map_or(Ok(()), Err))
+            }
             Call::FindOperation(operation) => {
                 Outcome::Durable { is_durable: self.log.iter().any(|one| one.id == operation) }
             }
@@ -327,7 +390,7 @@ impl Controller {
         match task {
             Task::Comparison { start, began_at } => self.finish_comparison(*start, began_at, false),
             Task::Preparation { preparation, application } => {
-                let id: OperationId = format!("{:032x}", self.next_id).parse().unwrap();
+                let id = operation_id(self.next_id);
                 self.next_id += 1;
                 let named = application.operation.as_ref().and_then(|one| one.sync.as_ref());
                 let named = named.map(|sync| sync.revision.clone()).filter(|name| !name.is_empty());
@@ -353,10 +416,8 @@ impl Controller {
             ),
             false => compared(&commit_name(self.commit), vec![resource("web", status, health)]),
         };
-        let operation_relation = OperationRelation {
-            operation: self.machine.operation_id(),
-            newest: ManifestComparison::Different,
-        };
+        let operation_relation =
+            OperationRelation { operation: self.machine.operation_id(), newest: self.newest_manifests };
         self.deliver(Input::Compared(Box::new(FinishedComparison {
             start,
             began_at,
@@ -406,8 +467,14 @@ impl Controller {
 
     /// Requests a sync, as a client does. Returns the reason if the request is rejected.
     fn sync(&mut self) -> Result<(), String> {
+        self.sync_with_policy(ClaimConflictPolicy::Refuse)
+    }
+
+    /// Requests a sync with a policy for the case that another operation is current.
+    fn sync_with_policy(&mut self, policy: ClaimConflictPolicy) -> Result<(), String> {
         let mut request = OperationRequest { sync: Some(Default::default()), ..OperationRequest::default() };
         request.initiated_by.username = "ann".to_owned();
+        request.set_info(POLICY_INFO, policy_name(policy));
         let backup = self.machine.back_up_operation();
         let mut answer = self.machine.request_operation(request, None, &self.surroundings, self.now);
         if answer.is_ok() {
@@ -428,14 +495,68 @@ impl Controller {
         self.deliver(Input::Refresh { level, request });
     }
 
-    /// Deletes the Application, as a client of the store does.
-    fn delete(&mut self) {
-        self.stored.metadata.deletion_timestamp.get_or_insert(self.now.into());
+    /// Changes the Application, as a client of the store does.
+    fn change(&mut self, edit: impl FnOnce(&mut Application)) {
         let mut changed = self.app().clone();
-        changed.metadata.deletion_timestamp = self.stored.metadata.deletion_timestamp;
         changed.operation = None;
+        edit(&mut changed);
+        (self.stored.metadata, self.stored.spec) = (changed.metadata.clone(), changed.spec.clone());
         let changed = ChangedResource { application: changed, problem: None };
         self.deliver(Input::Changed(Box::new(changed)));
+    }
+
+    /// Deletes the Application, as a client of the store does.
+    fn delete(&mut self) {
+        let now = self.now.into();
+        self.change(|application| {
+            application.metadata.deletion_timestamp.get_or_insert(now);
+        });
+    }
+
+    /// Reports the progress of the current operation.
+    fn report_progress(&mut self, phase: OperationPhase, message: &str) {
+        let operation = self.machine.operation_id().unwrap();
+        let progress = EngineProgress {
+            phase,
+            message: message.to_owned(),
+            started_at: self.now,
+            finished_at: phase.is_completed().then_some(self.now),
+            retry_count: 0,
+            resources: Vec::new(),
+        };
+        if let Some(one) = self.log.iter_mut().find(|one| one.id == operation) {
+            one.finished_at = progress.finished_at;
+        }
+        self.deliver(Input::Progress { operation, progress: Box::new(progress) });
+    }
+
+    /// Completes tasks until an operation is running.
+    fn run_operation(&mut self) {
+        while self.log.last().is_none_or(|one| one.finished_at.is_some()) {
+            self.complete(0);
+        }
+    }
+
+    /// Completes the running comparison.
+    fn complete_comparison(&mut self) {
+        let is_comparison = |task: &Task| matches!(task, Task::Comparison { .. });
+        let index = self.tasks.iter().position(is_comparison).unwrap();
+        self.complete(index);
+    }
+
+    /// Returns the phase, without the operation.
+    fn phase(&self) -> &'static str {
+        match self.machine.phase() {
+            Phase::Idle => "Idle",
+            Phase::Preparing => "Preparing",
+            Phase::Running(_) => "Running",
+        }
+    }
+
+    /// Returns the effects and calls of the last input, without alarms and writes.
+    fn effects(&self) -> Vec<&str> {
+        let effects = self.last_effects.iter().map(String::as_str);
+        effects.filter(|one| !["Wake", "Store"].contains(one)).collect()
     }
 
     /// Stops the process and starts another one, which has only the store, the log and the engine.
