@@ -1,4 +1,9 @@
 //! Requests from clients and progressive syncs, which are durable before they are answered.
+//!
+//! These requests change the machine outside of `decide`, because the caller waits for the answer: a rejection
+//! with its reason, or success once the new state is stored. If it can't be stored, the request is undone. To
+//! end or withdraw an operation, the actor must first find out whether the engine has it. After each request,
+//! the actor delivers `Input::Step`, so that only `decide` starts work.
 
 use std::sync::Arc;
 
