@@ -19,7 +19,8 @@ use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW_PREFIX};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{
-    Application, ConditionType, HealthState, ResourceStatus, SyncStatusCode, UnknownFields,
+    Application, ConditionType, HealthState, OperationRequest, ResourceStatus, SyncOperation, SyncStatusCode,
+    UnknownFields,
 };
 use tidegate_model::{
     Action, Digest, Gvk, HealthStatus, Object, ObjectKey, Plan, ProjectPolicy, Severity, SyncRequest,
@@ -28,7 +29,7 @@ use tidegate_model::{
 use tidegate_oplog::ApplicationInventory;
 use tidegate_planner::{HOOK_OBJECT_KEPT, all_images, annotated_wave};
 
-use super::admission::{admit, check_signatures, refuse_hooks, refuse_resources};
+use super::admission::{self, AdmittedSync, Stage, admit, check_signatures, refuse_hooks, refuse_resources};
 use super::comparison_cache::{ComparisonCache, ComparisonFindings, ComparisonInput, SearchExtent};
 use super::comparison_result::{ComparisonResult, RetainedPlan};
 use super::confirmations::Confirmations;
@@ -38,6 +39,7 @@ use super::drift_warnings::{finding_condition, warnings_condition};
 use super::fetched_dependencies::RenderContext;
 use super::manifests::{RenderedManifests, RevisionLookup, have_same_objects};
 use super::operation_history;
+use super::operation_start::StartError;
 use super::shared_state::SharedState;
 use super::watches::{ObjectState, TrackedObject, WatchPosition};
 
@@ -127,12 +129,12 @@ async fn read_health(shared: &Arc<SharedState>, application: &Application) -> Ve
         return Vec::new();
     };
     let (cluster, now) = (cluster.as_ref(), SystemClock.now());
-    let looks = application.status.resources.clone().into_iter().map(|known| async move {
+    let reads = application.status.resources.clone().into_iter().map(|known| async move {
         let (key, gvk) = resource_key(&known);
         let live = cluster.get(&gvk, &key.namespace, &key.name).await;
         resource_from_status(known, live, &shared.rules, now)
     });
-    futures_util::stream::iter(looks).buffered(CONCURRENT_READS_MAX).collect().await
+    futures_util::stream::iter(reads).buffered(CONCURRENT_READS_MAX).collect().await
 }
 
 fn resource_key(resource: &ResourceStatus) -> (ObjectKey, Gvk) {
@@ -447,13 +449,11 @@ async fn preview_input(
     application: &Application,
     named: Vec<String>,
 ) -> Result<PreviewInput, String> {
-    let (place, _) = admit(shared, application).map_err(|none| none.to_string())?;
-    let sources = Sources::from_application(application);
-    let revisions = operation::resolve_named_revisions(named, &sources).map_err(|error| error.to_string())?;
-    let names = revisions.clone();
-    let revisions =
-        shared.resolve_revisions(application, &sources, revisions, RevisionLookup::NewObservation).await?;
-    check_signatures(shared, application, &sources, &revisions, names).await?;
+    let sync = SyncOperation { revisions: named, ..SyncOperation::default() };
+    let requested = OperationRequest { sync: Some(sync), ..OperationRequest::default() };
+    let stage = Stage::Plan(RevisionLookup::NewObservation);
+    let admitted = admission::check(shared, application, &requested, stage).await;
+    let AdmittedSync { place, sources, revisions, .. } = admitted.map_err(StartError::into_reason)?;
     let manifests = shared.render_manifests(application, &place, &sources, &revisions).await?;
     let ResolvedDestination { destination, cluster, namespace, .. } = place;
     let request = shared.comparison_request(application, destination, namespace);
