@@ -411,12 +411,12 @@ impl Destinations {
             true => DestinationError::Unchecked(text),
             false => DestinationError::Invalid(text),
         };
-        let meant = self.find_cluster(wanted).map_err(|none| wrong(none.message()))?;
+        let matching = self.find_cluster(wanted).map_err(|none| wrong(none.message()))?;
         let namespace = |otherwise: &str| match wanted.namespace.as_str() {
             "" => otherwise.to_owned(),
             namespace => namespace.to_owned(),
         };
-        let ClusterSecret { connection, project, .. } = match meant {
+        let ClusterSecret { connection, project, .. } = match matching {
             // A Secret may declare that the managed cluster must not be used.
             DestinationCluster::Managed(_) if self.awaits_secrets() => {
                 let text = "the Secrets that declare clusters, which have not been read yet".to_owned();

@@ -69,8 +69,8 @@ impl<T: Clone> ResourceCache<T> {
         let posted = self.lock();
         let found = match text {
             Some(text) => {
-                let meant = AppKey::resolve(posted.by_key.keys().cloned(), text);
-                meant.iter().filter_map(|key| posted.by_key.get(key)).cloned().collect()
+                let matching = AppKey::resolve(posted.by_key.keys().cloned(), text);
+                matching.iter().filter_map(|key| posted.by_key.get(key)).cloned().collect()
             }
             None => posted.by_key.values().cloned().collect(),
         };

@@ -342,7 +342,7 @@ async fn run_watch(
     inner: &Weak<Inner>,
 ) {
     let mut changes = list_and_watch(cluster, scope.clone(), WATCH_RETRY_DELAYS);
-    let mut told = None;
+    let mut last_warning = None;
     while let Some(change) = changes.next().await {
         let Some(inner) = inner.upgrade() else { return };
         let owners: BTreeSet<AppKey> = match change {
@@ -353,7 +353,7 @@ async fn run_watch(
                 lock(&inner.index).apply_event(&object.key(), &ObjectState::Missing)
             }
             ScopeChange::Listed(objects) => {
-                told = None;
+                last_warning = None;
                 inner.apply_list(&scope, &objects)
             }
             ScopeChange::Failing(error) => {
@@ -363,9 +363,9 @@ async fn run_watch(
                     ErrorKind::Forbidden => Inner::handle_forbidden(&inner, &scope, &text),
                     _ => BTreeSet::new(),
                 };
-                if told.as_ref() != Some(&text) {
+                if last_warning.as_ref() != Some(&text) {
                     tracing::info!(kind = scope.gvk.kind, error = text, "watch ended; restarting");
-                    told = Some(text);
+                    last_warning = Some(text);
                 }
                 owners
             }

@@ -101,8 +101,8 @@ impl AppKey {
 
     /// Keeps only the resources that a name may refer to; see [`Self::resolve`].
     pub fn retain_resolved<T>(found: &mut Vec<T>, key_of: impl Fn(&T) -> Self, text: &str) {
-        let meant = Self::resolve(found.iter().map(&key_of), text);
-        found.retain(|one| meant.contains(&key_of(one)));
+        let matching = Self::resolve(found.iter().map(&key_of), text);
+        found.retain(|one| matching.contains(&key_of(one)));
     }
 
     /// Returns true if a name entered by a user refers to this Application, with or without a namespace.

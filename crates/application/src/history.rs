@@ -61,9 +61,9 @@ pub struct LogSummary {
 pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now: Timestamp) {
     let Some(asked) = &application.operation else { return };
     let id = operation::engine_id(asked);
-    let told = application.status.operation_state.as_ref();
-    let is_told =
-        told.is_some_and(|told| told.finished_at.is_some() && operation::engine_id(&told.operation) == id);
+    let state = application.status.operation_state.as_ref();
+    let is_told = state
+        .is_some_and(|state| state.finished_at.is_some() && operation::engine_id(&state.operation) == id);
     let is_newest = lines.last().is_some_and(|newest| Some(newest.operation) == id);
     let is_open = lines.iter().any(|line| Some(line.operation) == id && line.is_running);
     if is_open || is_newest && !is_told {
@@ -91,9 +91,9 @@ pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now
 pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Timestamp) -> bool {
     let Some(asked) = &application.operation else { return false };
     let Some(id) = operation::engine_id(asked) else { return false };
-    let told = application.status.operation_state.as_ref().filter(|told| told.finished_at.is_none());
-    let began = |told: &OperationState| told.started_at.timestamp() <= now + CLOCK_SKEW_MAX;
-    told.is_some_and(|told| operation::engine_id(&told.operation) == Some(id) && began(told))
+    let state = application.status.operation_state.as_ref().filter(|state| state.finished_at.is_none());
+    let began = |state: &OperationState| state.started_at.timestamp() <= now + CLOCK_SKEW_MAX;
+    state.is_some_and(|state| operation::engine_id(&state.operation) == Some(id) && began(state))
         && !application.is_deleting()
         && !rollout_operation::is_of_rollout(asked)
         && operation::deletion_cascade(asked).is_none()
@@ -136,10 +136,10 @@ pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperati
 /// Restores the running operation from the status. Needed if the log shows it as open but it was replaced in
 /// the resource while the service was down.
 pub fn restore_operation(application: &mut Application, lines: &[LogSummary]) {
-    let told = application.status.operation_state.as_ref().filter(|told| told.finished_at.is_none());
-    let told = told.map(|told| &told.operation);
+    let state = application.status.operation_state.as_ref().filter(|state| state.finished_at.is_none());
+    let state = state.map(|state| &state.operation);
     let is_open = |id| lines.iter().any(|line| line.operation == id && line.is_running);
-    if let Some(open) = told.filter(|told| operation::engine_id(told).is_some_and(is_open)) {
+    if let Some(open) = state.filter(|state| operation::engine_id(state).is_some_and(is_open)) {
         application.operation = Some(open.clone());
     }
 }

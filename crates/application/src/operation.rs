@@ -406,8 +406,8 @@ pub fn has_started(application: &Application) -> bool {
     let state = application.status.operation_state.as_ref();
     let asked = application.operation.as_ref().and_then(engine_id);
     match (asked, state.and_then(|state| engine_id(&state.operation))) {
-        (Some(asked), told) => told == Some(asked),
-        (None, told) => told.is_some(),
+        (Some(asked), shown) => shown == Some(asked),
+        (None, shown) => shown.is_some(),
     }
 }
 

@@ -59,12 +59,13 @@ fn shortest_interval(entries: &[ApplicationSetGenerator], options: &AppSetRuleOp
 }
 
 fn interval(generator: Generator<'_>, options: &AppSetRuleOptions) -> Option<Duration> {
-    let looks = |said: Option<i64>| said.and_then(positive_seconds).or(Some(options.requeue_after));
+    let interval_or_default =
+        |said: Option<i64>| said.and_then(positive_seconds).or(Some(options.requeue_after));
     let asks = |said: Option<i64>| said.map_or(Some(REMOTE_REQUEUE_AFTER), positive_seconds);
     match generator {
         Generator::List(_) | Generator::Clusters(_) => None,
-        Generator::Git(git) => looks(git.requeue_after_seconds),
-        Generator::ClusterDecisionResource(one) => looks(one.requeue_after_seconds),
+        Generator::Git(git) => interval_or_default(git.requeue_after_seconds),
+        Generator::ClusterDecisionResource(one) => interval_or_default(one.requeue_after_seconds),
         Generator::ScmProvider(scm) => asks(scm.requeue_after_seconds),
         Generator::PullRequest(requests) => asks(requests.requeue_after_seconds),
         Generator::Plugin(plugin) => asks(plugin.requeue_after_seconds),

@@ -23,7 +23,7 @@ use tidegate_planner::IgnoreError;
 
 use crate::changes::{AppSetChanges, AppSetOutput, UnchangedReason};
 use crate::rollout_steps::{InvalidStep, parse_steps};
-use crate::status::{ConditionReason, ReconcileFailure, RolloutStatus as Told};
+use crate::status::{ConditionReason, ReconcileFailure, RolloutStatus};
 use crate::sync_policy::{AppSetRuleOptions, is_progressive, rolling_steps};
 pub use annotation::{InvalidRolloutAnnotation, ROLLOUT_ANNOTATION, RolloutOptions};
 pub use not_running::{NoRunningMachine, check_retry, describe_situation, retry_command};
@@ -255,14 +255,14 @@ fn inputs_for_running(request: Request, rollout: &Rollout) -> RolloutStepDue {
 }
 
 /// Returns the status of an ApplicationSet whose first progressive sync has nothing to do.
-pub fn completed_status(request: &Request, now: Timestamp) -> Told {
+pub fn completed_status(request: &Request, now: Timestamp) -> RolloutStatus {
     let mut state = State::New;
     let mut events = decide(&state, &Input::Begin(Box::new(request.clone())), now).unwrap_or_default();
     while !events.is_empty() {
         for event in &events {
             match apply(state, event) {
                 Ok(next) => state = next,
-                Err(_) => return Told::Unknown,
+                Err(_) => return RolloutStatus::Unknown,
             }
         }
         events = advance(&state, now);
@@ -271,8 +271,10 @@ pub fn completed_status(request: &Request, now: Timestamp) -> Told {
 }
 
 /// Returns the status of an ApplicationSet's newest rollout, and its failure if it has failed.
-pub fn rollout_status(state: &State) -> (Told, Option<ReconcileFailure>) {
-    let Some((rollout, view)) = state.rollout().zip(view(state)) else { return (Told::Unknown, None) };
+pub fn rollout_status(state: &State) -> (RolloutStatus, Option<ReconcileFailure>) {
+    let Some((rollout, view)) = state.rollout().zip(view(state)) else {
+        return (RolloutStatus::Unknown, None);
+    };
     let ProgressingCondition { is_progressing, message, reason } = progressing_condition(rollout);
     let failure = rollout
         .outcome
@@ -298,6 +300,6 @@ pub fn rollout_status(state: &State) -> (Told, Option<ReconcileFailure>) {
         rest: UnknownFields::new(),
     });
     let (reason, members, warning) = (reason.to_owned(), members.collect(), list_overdue(rollout));
-    let told = Told::Known { is_progressing, reason, message, warning, members };
-    (told, failure)
+    let status = RolloutStatus::Known { is_progressing, reason, message, warning, members };
+    (status, failure)
 }

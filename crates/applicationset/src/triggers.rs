@@ -94,18 +94,18 @@ pub fn trigger_of_application(before: Option<&Application>, now: Option<&Applica
 /// are unknown, so both count as affected.
 pub fn is_affected_by_event(
     set: &ApplicationSet,
-    told: &WebhookChanges,
+    webhook: &WebhookChanges,
     allows: &dyn Fn(&str, &str) -> bool,
 ) -> bool {
     has_generator(&set.spec.generators, &|generator| match generator {
-        Generator::Git(git) => told.pushes.iter().any(|push| is_affected_by_push(git, push, allows)),
+        Generator::Git(git) => webhook.pushes.iter().any(|push| is_affected_by_push(git, push, allows)),
         Generator::ScmProvider(scm) => {
-            told.changes.iter().any(|news| webhook_matching::matches_provider(scm, news))
+            webhook.changes.iter().any(|news| webhook_matching::matches_provider(scm, news))
         }
         Generator::PullRequest(requests) => {
-            told.changes.iter().any(|news| webhook_matching::matches_pull_requests(requests, news))
+            webhook.changes.iter().any(|news| webhook_matching::matches_pull_requests(requests, news))
         }
-        Generator::Plugin(_) => !told.is_empty(),
+        Generator::Plugin(_) => !webhook.is_empty(),
         _ => false,
     })
 }

@@ -100,9 +100,9 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<RunSummary>, Service
 /// an ApplicationSet, returns only the unfinished run or, without one, the newest.
 pub fn select_matching(mut all: Vec<RunSummary>, text: &str) -> Vec<RunSummary> {
     let sets = all.iter().filter_map(|line| line.set.as_deref()).map(AppKey::parse);
-    let meant = AppKey::resolve(sets, text);
+    let matching = AppKey::resolve(sets, text);
     let is_of_set =
-        |line: &RunSummary| line.set.as_deref().is_some_and(|set| meant.contains(&AppKey::parse(set)));
+        |line: &RunSummary| line.set.as_deref().is_some_and(|set| matching.contains(&AppKey::parse(set)));
     let mut sets: BTreeMap<Option<String>, RunSummary> = BTreeMap::new();
     for line in all.iter().filter(|line| is_of_set(line)) {
         let is_open = |line: &RunSummary| line.finished_at.is_none() && line.damage.is_none();

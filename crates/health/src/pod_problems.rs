@@ -91,8 +91,8 @@ fn pod_problem(pod: &Object) -> Option<PodProblem> {
             .flatten()
     };
     let restarts = containers().filter_map(|container| container["restartCount"].as_i64()).max().unwrap_or(0);
-    let told = containers().filter_map(container_problem).chain(pod_level_problem(pod));
-    let (rank, sentence) = told.max_by_key(|(rank, _)| *rank)?;
+    let problems = containers().filter_map(container_problem).chain(pod_level_problem(pod));
+    let (rank, sentence) = problems.max_by_key(|(rank, _)| *rank)?;
     Some(PodProblem { severity: rank, restarts, pod: pod.name().to_owned(), sentence })
 }
 

@@ -270,14 +270,14 @@ impl Server {
 
     /// Opens a connection and checks the cluster's identity.
     async fn confirm_identity(&self, gated_client: &GatedClient) -> Result<(), ClusterError> {
-        let Some(meant) = self.transport.expected_cluster().identity() else { return Ok(()) };
+        let Some(expected) = self.transport.expected_cluster().identity() else { return Ok(()) };
         let check = gated_client.gate.begin_check().await;
         let (call, started) = (identity::identity_call()?, Instant::now());
         let sent = gated_client.client.send(self.build_request(&call)?).await;
         let response = sent.map_err(|error| self.send_error(&call, error))?;
         let answer = self.collect_response(&call, started, response).await?;
         match identity::parse_identity(&answer)? {
-            Some(found) if found == meant => {
+            Some(found) if found == expected => {
                 check.confirm();
                 Ok(())
             }

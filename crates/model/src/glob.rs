@@ -132,9 +132,9 @@ fn parse_token(rest: &mut &[char]) -> Result<Token, &'static str> {
         }
         '?' => Token::AnyChar,
         '\\' => {
-            let (meant, after) = rest.split_first().ok_or("it ends with a \\")?;
+            let (escaped, after) = rest.split_first().ok_or("it ends with a \\")?;
             *rest = after;
-            Token::Char(*meant)
+            Token::Char(*escaped)
         }
         '[' => parse_class(rest)?,
         other => Token::Char(*other),

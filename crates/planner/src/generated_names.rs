@@ -42,17 +42,17 @@ impl<'r> GeneratedNames<'r> {
                 alike.entry(key).or_default().push(place);
             }
         }
-        let mut turns = BTreeMap::new();
+        let mut suffix_numbers = BTreeMap::new();
         for ((.., phase), places) in alike.into_iter().filter(|(_, places)| places.len() > 1) {
             let content =
                 |place: &usize| targets.get(*place).map(|target| target.object.as_value().to_string());
             let contents: BTreeSet<_> = places.iter().map(content).collect();
             for place in places {
-                let turn = contents.iter().position(|other| *other == content(&place)).unwrap_or_default();
-                turns.insert((place, phase), turn);
+                let suffix = contents.iter().position(|other| *other == content(&place)).unwrap_or_default();
+                suffix_numbers.insert((place, phase), suffix);
             }
         }
-        Self { revision: &request.revision, started_at, suffix_numbers: turns }
+        Self { revision: &request.revision, started_at, suffix_numbers }
     }
 
     /// Returns the generated name of the hook at a position in the input (from 0).
@@ -60,7 +60,7 @@ impl<'r> GeneratedNames<'r> {
         let name = generated_hook_name(object.generate_name(), self.revision, phase, self.started_at);
         match self.suffix_numbers.get(&(place, phase)).copied().unwrap_or_default() {
             0 => name,
-            turn => format!("{name}-{}", turn.saturating_add(1)),
+            suffix => format!("{name}-{}", suffix.saturating_add(1)),
         }
     }
 }

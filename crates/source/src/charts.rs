@@ -58,8 +58,8 @@ pub struct ChartRepository {
 
 impl ChartRepository {
     pub(crate) fn new(address: Address, network: Arc<Network>) -> Self {
-        let (bars_loopback, looks) = Default::default();
-        Self { address, network, blocks_loopback: bars_loopback, observations: looks }
+        let (bars_loopback, observations) = Default::default();
+        Self { address, network, blocks_loopback: bars_loopback, observations }
     }
 
     pub(crate) fn set_blocks_loopback(&self, is_barred: bool) {
@@ -244,14 +244,14 @@ impl ChartRepository {
         let url =
             if url.contains("://") { url.clone() } else { format!("{base}/{}", url.trim_start_matches('/')) };
         let passes = source.helm.as_ref().is_some_and(|helm| helm.pass_credentials);
-        let meant = if passes { url.as_str() } else { base.as_str() };
+        let address = if passes { url.as_str() } else { base.as_str() };
         let is_safe = url.starts_with("https://");
         let is_as_the_index = url.starts_with("http://") && base.starts_with("http://");
         if !is_safe && !is_as_the_index {
             return Err(wrong(Problem::new("the URL in the index does not use https://")));
         }
         let fetched = self.network.with_token(&access, |access| {
-            let link = Link::for_address(meant, access, &self.network, begin(), PACKED_BYTES_MAX)?;
+            let link = Link::for_address(address, access, &self.network, begin(), PACKED_BYTES_MAX)?;
             link.download(&url, &HeaderMap::new(), &[])
         });
         let content = fetched.map_err(wrong)?.content;

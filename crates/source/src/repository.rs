@@ -78,8 +78,8 @@ impl Repository {
             (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
             (_, None) => return Err(address.remote_access_disabled()),
         };
-        let (trees, looks) = Default::default();
-        Ok(Self { address: address.clone(), store, trees, observations: looks })
+        let (trees, observations) = Default::default();
+        Ok(Self { address: address.clone(), store, trees, observations })
     }
 
     /// Returns the address of the repository.

@@ -170,16 +170,16 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, Ser
     }
     let impaired = log.impaired_streams().into_iter().map(|impaired| impaired.stream);
     let ids: BTreeSet<StreamId> = log.ids()?.into_iter().chain(impaired).collect();
-    let meant = ids.into_iter().filter(|id| plain(&id.to_string()).starts_with(&name));
-    let mut meant: Vec<OperationEntry> =
-        meant.filter_map(|id| find_stream(log, id).transpose()).collect::<Result<_, _>>()?;
-    if meant.len() > 1 {
+    let matching = ids.into_iter().filter(|id| plain(&id.to_string()).starts_with(&name));
+    let mut matching: Vec<OperationEntry> =
+        matching.filter_map(|id| find_stream(log, id).transpose()).collect::<Result<_, _>>()?;
+    if matching.len() > 1 {
         // If the prefix matches an operation, drop rollouts and deletions.
-        meant.retain(|listed| {
+        matching.retain(|listed| {
             listed.unknown_kind.as_deref().is_none_or(|kind| describe_appset_stream(kind).is_none())
         });
     }
-    Ok(meant)
+    Ok(matching)
 }
 
 /// Describes the kind of a run of an ApplicationSet.

@@ -25,14 +25,14 @@ fn origin_of(uri: &Uri) -> Option<Origin> {
 
 /// Returns true if both URLs have the same scheme, host and port. Credentials must never go to another
 /// server.
-pub fn is_same_server(meant: &Uri, other: &Uri) -> bool {
-    origin_of(meant).is_some_and(|meant| Some(meant) == origin_of(other))
+pub fn is_same_server(one: &Uri, other: &Uri) -> bool {
+    origin_of(one).is_some_and(|one| Some(one) == origin_of(other))
 }
 
-/// Returns true if both URLs refer to the same server, or if `other` upgrades `meant` from `http` to `https`,
+/// Returns true if both URLs refer to the same server, or if `other` upgrades `one` from `http` to `https`,
 /// both on the default ports.
-pub fn is_same_or_safer(meant: &Uri, other: &Uri) -> bool {
-    let (Some(from), Some(to)) = (origin_of(meant), origin_of(other)) else { return false };
+pub fn is_same_or_safer(one: &Uri, other: &Uri) -> bool {
+    let (Some(from), Some(to)) = (origin_of(one), origin_of(other)) else { return false };
     let usual = |origin: &Origin, scheme: &str, port| origin.0 == scheme && origin.2 == port;
     from == to || (from.1 == to.1 && usual(&from, "http", 80) && usual(&to, "https", 443))
 }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn credentials_stay_with_their_server() {
-        for (meant, other, same, safer) in [
+        for (one, other, same, safer) in [
             ("https://a.example/x", "https://a.example/y", true, true),
             ("https://a.example/x", "https://A.example:443/y", true, true),
             ("https://a.example/x", "https://a.example.:0443/y", true, true),
@@ -111,9 +111,9 @@ mod tests {
             ("https://a.example/x", "https://a.example:8443/x", false, false),
             ("https://a.example/x", "https://a.example.evil.example/x", false, false),
         ] {
-            let (meant, other) = (meant.parse().unwrap(), other.parse().unwrap());
-            assert_eq!(is_same_server(&meant, &other), same, "{meant} {other}");
-            assert_eq!(is_same_or_safer(&meant, &other), safer, "{meant} {other}");
+            let (one, other) = (one.parse().unwrap(), other.parse().unwrap());
+            assert_eq!(is_same_server(&one, &other), same, "{one} {other}");
+            assert_eq!(is_same_or_safer(&one, &other), safer, "{one} {other}");
         }
     }
 }

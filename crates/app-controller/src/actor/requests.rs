@@ -44,13 +44,13 @@ impl ActorState {
         persisted
     }
 
-    /// Terminates the current operation. Fails if `meant` is a different operation.
+    /// Terminates the current operation. Fails if `expected` is a different operation.
     pub(super) async fn terminate_operation(
         &mut self,
-        meant: Option<OperationId>,
+        expected: Option<OperationId>,
         by: &str,
     ) -> Result<(), String> {
-        let operation = self.machine.check_termination(meant)?;
+        let operation = self.machine.check_termination(expected)?;
         if self.terminate_in_engine(operation, by).await? {
             return Ok(());
         }

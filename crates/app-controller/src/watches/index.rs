@@ -214,8 +214,8 @@ impl ObjectIndex {
 
     /// Returns the Applications with matching objects.
     pub fn owners_of(&self, is_meant: impl Fn(&ObjectKey) -> bool) -> BTreeSet<AppKey> {
-        let meant = self.owners.iter().filter(|(object, _)| is_meant(object));
-        meant.flat_map(|(_, owners)| owners.iter().cloned()).collect()
+        let matching = self.owners.iter().filter(|(object, _)| is_meant(object));
+        matching.flat_map(|(_, owners)| owners.iter().cloned()).collect()
     }
 
     /// Records a change that affects these Applications but not an individual object.
@@ -319,8 +319,8 @@ impl ObjectIndex {
         let is_known = |scope| watched.get(scope).is_none_or(|one| !one.is_working || one.listed_at <= since);
         let is_known = self.kinds_changed_at <= since && cares.scopes.iter().all(is_known);
         match recent.since(since).filter(|_| is_known) {
-            Some(told) => {
-                for (object, state) in told {
+            Some(changes) => {
+                for (object, state) in changes {
                     if cares.objects.contains_key(object) {
                         cares.apply_report(object, state, clock);
                     }

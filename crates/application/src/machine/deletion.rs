@@ -105,8 +105,8 @@ impl ApplicationMachine {
     fn drop_outdated_deletion(&mut self) {
         let cascade = deletion::cascade_from_finalizers(&self.application);
         let is_outdated = |request: &OperationRequest| {
-            let meant = operation::deletion_cascade(request);
-            operation::engine_id(request).is_none() && meant.is_some() && meant != cascade
+            let requested = operation::deletion_cascade(request);
+            operation::engine_id(request).is_none() && requested.is_some() && requested != cascade
         };
         let waits = self.application.is_deleting() && self.phase != Phase::Preparing;
         if waits && self.application.operation.as_ref().is_some_and(is_outdated) {

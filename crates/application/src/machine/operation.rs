@@ -115,21 +115,21 @@ impl ApplicationMachine {
             .map_err(|busy| busy.to_string())
     }
 
-    /// Checks a request to terminate an operation. `meant` restricts it to one operation.
+    /// Checks a request to terminate an operation. `expected` restricts it to one operation.
     ///
     /// # Errors
     ///
-    /// Returns a message if no operation is in progress, or a different one than `meant`.
-    pub fn check_termination(&self, meant: Option<OperationId>) -> Result<Option<OperationId>, String> {
+    /// Returns a message if no operation is in progress, or a different one than `expected`.
+    pub fn check_termination(&self, expected: Option<OperationId>) -> Result<Option<OperationId>, String> {
         let Some(request) = &self.application.operation else {
             return Err("Unable to terminate operation. No operation is in progress".to_owned());
         };
         let current = operation::engine_id(request);
-        match meant {
-            Some(meant) if current != Some(meant) => {
+        match expected {
+            Some(expected) if current != Some(expected) => {
                 let current = current.map(|id| format!(": {id}")).unwrap_or_default();
                 Err(format!(
-                    "operation {meant} for application {} has ended, and another operation is running{current}; \
+                    "operation {expected} for application {} has ended, and another operation is running{current}; \
                      check that operation before you terminate it",
                     self.key
                 ))

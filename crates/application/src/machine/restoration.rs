@@ -28,8 +28,8 @@ impl ApplicationMachine {
     }
 
     /// Returns true if the current operation is the one to stop.
-    pub fn is_to_end(&self, RequestedEnd(meant): RequestedEnd) -> bool {
-        self.application.operation.is_some() && self.operation_id().is_none_or(|id| Some(id) == meant)
+    pub fn is_to_end(&self, RequestedEnd(operation): RequestedEnd) -> bool {
+        self.application.operation.is_some() && self.operation_id().is_none_or(|id| Some(id) == operation)
     }
 
     /// Marks the application as not managed, for example because its log can't be read.

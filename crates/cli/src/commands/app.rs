@@ -170,8 +170,8 @@ async fn history(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
             printer.note(&format!("no sync of {} has succeeded yet", args.name));
         }
         (Format::Text, _) => printer.print(&application::history(&found.status.history, printer.width()))?,
-        (format, ReportedApplication::FromService(told)) => {
-            printer.print_value(&told.status.history, format)?
+        (format, ReportedApplication::FromService(reported)) => {
+            printer.print_value(&reported.status.history, format)?
         }
         (format, ReportedApplication::Read(read)) => printer.print_value(&read.history(), format)?,
     }

@@ -84,7 +84,7 @@ pub struct ControllingAppSet {
     step: Option<u32>,
     /// Point at which the ApplicationSet syncs the application.
     #[serde(skip)]
-    turn: SyncTime,
+    sync_time: SyncTime,
 }
 
 /// Point in a rollout at which the ApplicationSet syncs the application.
@@ -105,7 +105,7 @@ enum SyncTime {
 impl ControllingAppSet {
     /// Returns the state for an ApplicationSet that couldn't be queried.
     pub fn unknown(set: &AppKey) -> Self {
-        Self { name: set.to_string(), step: None, turn: SyncTime::Unknown }
+        Self { name: set.to_string(), step: None, sync_time: SyncTime::Unknown }
     }
 
     /// Returns the state for the ApplicationSet that owns the application, or `None` if it doesn't control
@@ -121,13 +121,13 @@ impl ControllingAppSet {
         let mut members = set.status.application_status.iter();
         let member = members.find(|one| one.application == application.metadata.name);
         let step: Option<u32> = member.and_then(|member| member.step.parse().ok());
-        let turn = match (member, step) {
+        let sync_time = match (member, step) {
             (_, Some(step)) if is_manual_step(set, step) => SyncTime::Manual(step),
             (_, Some(step)) => SyncTime::InStep(step),
             (Some(member), None) if member.step == NO_STEP => SyncTime::NoStep,
             _ => SyncTime::Later,
         };
-        Some(Self { name: AppKey::of_appset(set).to_string(), step, turn })
+        Some(Self { name: AppKey::of_appset(set).to_string(), step, sync_time })
     }
 
     /// Explains why no operation is running and what to do.
@@ -135,7 +135,7 @@ impl ControllingAppSet {
         let name = &self.name;
         let belongs = format!("{none}; the application belongs to ApplicationSet {name}");
         let explain = format!("`tidegate appset explain {name}`");
-        match (self.turn, sync) {
+        match (self.sync_time, sync) {
             (SyncTime::InStep(step) | SyncTime::Manual(step), SyncStatusCode::Synced) => {
                 format!(
                     "{none}: the application is in sync; rollouts of ApplicationSet {name} sync it in step {step}"
@@ -257,7 +257,7 @@ impl IdleStatus {
         let reason = match (&self.set, self.automated, self.sync) {
             _ if self.left_alone.is_some() => ", and none will start",
             // An ApplicationSet that couldn't be queried doesn't affect automated syncs.
-            (Some(set), is_automated, sync) if set.turn != SyncTime::Unknown || !is_automated => {
+            (Some(set), is_automated, sync) if set.sync_time != SyncTime::Unknown || !is_automated => {
                 return Some(set.explain_idle(none, sync));
             }
             (_, false, _) => "; automated sync is off: use `tidegate app sync`",

@@ -363,8 +363,8 @@ fn read_audit_at(
     snapshot: Option<(u64, AuditFile)>,
 ) -> Result<Vec<AuditEntry>, SimError> {
     let mut entries = snapshot.map_or(Ok(Vec::new()), |(_, filed)| filed.read_entries(dir))?;
-    read_journal(dir, reached, snapshot.map(|(number, _)| number), |_, told| {
-        match told {
+    read_journal(dir, reached, snapshot.map(|(number, _)| number), |_, line| {
+        match line {
             AuditLine::Begin(IgnoredAny) | AuditLine::Configure(IgnoredAny) => {}
             AuditLine::Write { audit } => entries.extend(audit),
         }

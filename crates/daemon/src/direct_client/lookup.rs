@@ -117,10 +117,10 @@ impl DirectClient {
     }
 }
 
-fn is_similar(name: &str, meant: &str) -> bool {
-    let shortest = name.len().min(meant.len());
-    let is_part = shortest >= PARTIAL_NAME_MIN && (name.contains(meant) || meant.contains(name));
-    is_part || shortest > EDIT_DISTANCE_MAX && strsim::damerau_levenshtein(name, meant) <= EDIT_DISTANCE_MAX
+fn is_similar(name: &str, other: &str) -> bool {
+    let shortest = name.len().min(other.len());
+    let is_part = shortest >= PARTIAL_NAME_MIN && (name.contains(other) || other.contains(name));
+    is_part || shortest > EDIT_DISTANCE_MAX && strsim::damerau_levenshtein(name, other) <= EDIT_DISTANCE_MAX
 }
 
 fn bad_input_error(message: String) -> ServiceError {

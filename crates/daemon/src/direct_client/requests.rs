@@ -270,7 +270,7 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
     if state.and_then(|state| state.get("phase")) == Some(&phase) {
         return Ok(None);
     }
-    let told = match state.cloned() {
+    let operation_state = match state.cloned() {
         Some(mut state) => {
             state
                 .as_object_mut()
@@ -285,7 +285,7 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
     let status = object.fields_mut().entry("status").or_insert_with(|| json!({}));
     let status =
         status.as_object_mut().ok_or_else(|| refused_error("the application's status is not an object"))?;
-    status.insert("operationState".to_owned(), told);
+    status.insert("operationState".to_owned(), operation_state);
     Ok(Some(object))
 }
 

@@ -41,36 +41,36 @@ pub(super) fn apply_edits(
             fields.insert(field.to_owned(), json!(text));
         }
     }
-    let told = |reason: String| invalid_kustomization(file, reason);
+    let invalid = |reason: String| invalid_kustomization(file, reason);
     if !said.images.is_empty() {
         let images = said.images.iter().map(|image| variables.replace(image));
-        set_images(fields, images).map_err(told)?;
+        set_images(fields, images).map_err(invalid)?;
     }
     if !said.replicas.is_empty() {
-        set_replicas(fields, &said.replicas).map_err(told)?;
+        set_replicas(fields, &said.replicas).map_err(invalid)?;
     }
     if !said.common_labels.is_empty() {
         let labels = said.common_labels.iter().map(|(name, value)| (name.clone(), variables.replace(value)));
-        add_labels(fields, labels.collect(), said).map_err(told)?;
+        add_labels(fields, labels.collect(), said).map_err(invalid)?;
     }
     if !said.common_annotations.is_empty() {
         let value = |value: &String| {
             if said.common_annotations_envsubst { variables.replace(value) } else { value.clone() }
         };
         let all = said.common_annotations.iter().map(|(name, text)| (name.clone(), value(text))).collect();
-        let known = map_field(fields, "commonAnnotations").map_err(told)?;
+        let known = map_field(fields, "commonAnnotations").map_err(invalid)?;
         add_entries(known, all, said.force_common_annotations, "annotation", "forceCommonAnnotations")
-            .map_err(told)?;
+            .map_err(invalid)?;
     }
     if !said.patches.is_empty() {
-        let patches = list_field(fields, "patches").map_err(told)?;
+        let patches = list_field(fields, "patches").map_err(invalid)?;
         for patch in &said.patches {
-            patches.push(serde_json::to_value(patch).map_err(|error| told(error.to_string()))?);
+            patches.push(serde_json::to_value(patch).map_err(|error| invalid(error.to_string()))?);
         }
     }
     for component in &said.components {
         let is_there = is_address(component) || reader.lookup(&resolve_path(path, component)?)?.is_some();
-        let known = list_field(fields, "components").map_err(told)?;
+        let known = list_field(fields, "components").map_err(invalid)?;
         if (is_there || !said.ignore_missing_components) && !known.contains(&json!(component)) {
             known.push(json!(component));
         }

@@ -105,12 +105,12 @@ impl Keyring {
         }
         let named = issuer_key_ids(&signature);
         let is_meant = |signer: &&Signer| named.is_empty() || named.contains(&signer.id);
-        let meant: Vec<&Signer> = self.signers.iter().filter(is_meant).collect();
-        let made = meant.iter().find(|signer| signer.made_signature(&signature, of));
+        let candidates: Vec<&Signer> = self.signers.iter().filter(is_meant).collect();
+        let made = candidates.iter().find(|signer| signer.made_signature(&signature, of));
         match (made, named.first()) {
             (Some(signer), _) => check_conditions(signer, &signature, config, now),
             (None, None) => Err(SignatureError::NoIssuer),
-            (None, Some(named)) if meant.is_empty() => Err(SignatureError::Unknown(*named)),
+            (None, Some(named)) if candidates.is_empty() => Err(SignatureError::Unknown(*named)),
             (None, Some(named)) => Err(SignatureError::Bad(*named)),
         }
     }

@@ -18,6 +18,6 @@ pub(super) fn container_memory_limit() -> Option<u64> {
     let groups =
         Path::new(own).ancestors().map(|group| Path::new(CGROUP_MOUNT).join(group).join("memory.max"));
     let files = groups.chain([Path::new(CGROUP_V1_LIMIT).to_owned()]);
-    let told = files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
-    told.filter(|bytes| *bytes < UNLIMITED_FROM).min()
+    let limits = files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
+    limits.filter(|bytes| *bytes < UNLIMITED_FROM).min()
 }

@@ -316,7 +316,7 @@ impl Watcher {
         let FolderState { appsets, problems, changes: _ } = merged;
         let gone = self.reported.keys().filter(|key| !appsets.contains_key(*key));
         let mut events: Vec<AppSetEvent> = gone.cloned().map(AppSetEvent::Gone).collect();
-        let mut told = BTreeMap::new();
+        let mut reported = BTreeMap::new();
         for (key, stored) in appsets {
             let mut comparable = StoredAppSet { lost: None, ..stored.clone() };
             comparable.appset.status = Default::default();
@@ -327,9 +327,9 @@ impl Watcher {
             if before != Some(&comparable) {
                 events.push(AppSetEvent::Applied(Box::new(stored)));
             }
-            told.insert(key, comparable);
+            reported.insert(key, comparable);
         }
-        self.reported = told;
+        self.reported = reported;
         events.extend(self.update_problems(problems));
         if !self.is_settled {
             events.push(AppSetEvent::Settled);

@@ -293,8 +293,8 @@ pub(super) async fn poll_until(
             }
             if !names.is_empty() {
                 let resolve = |name: &String| AppKey::resolve(found.iter().map(AppKey::of), name);
-                let meant: BTreeSet<AppKey> = names.iter().flat_map(resolve).collect();
-                found.retain(|one| meant.contains(&AppKey::of(one)));
+                let matching: BTreeSet<AppKey> = names.iter().flat_map(resolve).collect();
+                found.retain(|one| matching.contains(&AppKey::of(one)));
             }
             if found.is_empty() {
                 return Err(CliError::usage(format!(

@@ -133,14 +133,16 @@ fn plan_appset(
     let applications = applications.as_slice();
     let requested_revision: BTreeMap<&str, Vec<String>> =
         applications.iter().map(|one| (one.metadata.name.as_str(), target_revisions(one))).collect();
-    let meant: BTreeMap<&str, Vec<ResolvedRevision>> =
+    let targets: BTreeMap<&str, Vec<ResolvedRevision>> =
         applications.iter().map(|one| (one.metadata.name.as_str(), revisions.resolve_all(one))).collect();
-    let found: BTreeMap<&str, Vec<String>> = meant
+    let found: BTreeMap<&str, Vec<String>> = targets
         .iter()
         .map(|(name, all)| (*name, all.iter().map(ResolvedRevision::display_text).collect()))
         .collect();
-    let known: BTreeMap<&str, Vec<String>> =
-        meant.iter().filter_map(|(name, all)| Some((*name, ResolvedRevision::all_resolved(all)?))).collect();
+    let known: BTreeMap<&str, Vec<String>> = targets
+        .iter()
+        .filter_map(|(name, all)| Some((*name, ResolvedRevision::all_resolved(all)?)))
+        .collect();
     let foreseen = service_state.map(|service_state| service_state.preview_changes(set, generated, &known));
     let rollout = build_rollout(set, applications, &found, options);
     let deletion = build_deletion(set, applications, options);

@@ -30,8 +30,8 @@ impl IdleStatus {
             return self.pending_action();
         }
         match (&self.set, self.automated, self.sync) {
-            (Some(set), is_automated, _) if set.turn != SyncTime::Unknown || !is_automated => {
-                self.appset_action(&set.name, set.turn)
+            (Some(set), is_automated, _) if set.sync_time != SyncTime::Unknown || !is_automated => {
+                self.appset_action(&set.name, set.sync_time)
             }
             (_, false, SyncStatusCode::OutOfSync | SyncStatusCode::Unknown) => sync(),
             (_, false, SyncStatusCode::Synced) => self.health_action("a user requests it"),
@@ -63,13 +63,13 @@ impl IdleStatus {
         }
     }
 
-    fn appset_action(&self, set: &str, turn: SyncTime) -> NextAction {
+    fn appset_action(&self, set: &str, sync_time: SyncTime) -> NextAction {
         let name = &self.application;
         let sync = |effect| NextAction::run(format!("tidegate app sync {name}"), effect);
         let explain = || {
             NextAction::run(format!("tidegate appset explain {set}"), "shows what the rollout is waiting for")
         };
-        match (turn, self.sync) {
+        match (sync_time, self.sync) {
             (
                 SyncTime::InStep(_) | SyncTime::Later | SyncTime::Manual(_) | SyncTime::NoStep,
                 SyncStatusCode::Synced,
@@ -144,9 +144,9 @@ mod tests {
         IdleStatus { operation: Some(operation), ..idle_status() }
     }
 
-    fn appset_status(turn: SyncTime) -> IdleStatus {
+    fn appset_status(sync_time: SyncTime) -> IdleStatus {
         IdleStatus {
-            set: Some(ControllingAppSet { name: "shops".to_owned(), step: None, turn }),
+            set: Some(ControllingAppSet { name: "shops".to_owned(), step: None, sync_time }),
             ..idle_status()
         }
     }

@@ -76,13 +76,13 @@ impl Link {
         bytes: u64,
     ) -> Result<Arc<Self>, Problem> {
         let limits = network.limits;
-        let meant: Uri = address.parse().map_err(|_| Problem::new("the URL cannot be parsed"))?;
+        let url: Uri = address.parse().map_err(|_| Problem::new("the URL cannot be parsed"))?;
         let barred = network.blocked_addresses(access);
-        connector::check_host(meant.host().unwrap_or_default(), barred)?;
+        connector::check_host(url.host().unwrap_or_default(), barred)?;
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime =
             runtime.map_err(|error| Problem::new(format!("cannot start the network runtime: {error}")))?;
-        let way = connector::connector_for(access, &meant, barred, limits.connect)?;
+        let way = connector::connector_for(access, &url, barred, limits.connect)?;
         let client = create_client(&trust::tls_config(&network.trust, access)?, way);
         let authorization = access.authorization().map(|value| {
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
@@ -101,7 +101,7 @@ impl Link {
             attempt,
             limits,
             blocked: barred,
-            credentials_server: meant,
+            credentials_server: url,
             authorization: authorization.transpose()?,
             access: access.clone(),
             state: Mutex::new(LinkState { problem: None, bytes_left: bytes, base: None }),
@@ -293,10 +293,10 @@ impl Link {
 
     /// Returns the problem for an error from a server that must not get the credentials.
     fn other_server_problem(&self, said: &str, at: &Uri, secret: &str) -> Problem {
-        let [there, meant] =
+        let [there, url] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
         Problem::new(format!(
-            "{said}: {meant} redirected the request to {there}, and Tidegate does not send the credentials in \
+            "{said}: {url} redirected the request to {there}, and Tidegate does not send the credentials in \
              Secret {secret} to a different server"
         ))
         .with_hint("use the URL of the other server, and add a Secret for it")
