@@ -35,6 +35,7 @@ mod manifest_paths;
 mod mask;
 mod observations;
 mod open_cache;
+mod origin;
 mod refs;
 mod remote;
 mod remote_dependencies;
@@ -62,6 +63,7 @@ pub use lfs::LfsError;
 pub use located::{LocatedManifests, LocatedSource};
 pub use located_chart::LocatedChart;
 pub use manifest_paths::is_affected;
+pub use origin::{OpenSource, Origin};
 pub use refs::Refs;
 pub use remote::RemoteLimits;
 pub use remote_dependencies::{
@@ -69,7 +71,7 @@ pub use remote_dependencies::{
 };
 pub use render_inputs::{ReferencedSource, RenderInputs};
 pub use render_target::{Capabilities, CapabilitiesQuery, ClusterCapabilities, RenderTarget};
-pub use repositories::{OpenSource, Origin, RemoteAccess, Repositories};
+pub use repositories::{RemoteAccess, Repositories};
 pub use repository::{File, Repository};
 pub use request_events::{Listener, RequestEvent, RequestKind};
 pub use signing::{RequiredKeys, SignatureCheck};

@@ -7,9 +7,9 @@ use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use tidegate_model::{Digest, Glob};
 
 use crate::located_chart::LocatedChart;
+use crate::origin::Origin;
 use crate::render_inputs::RenderInputs;
 use crate::render_target::Variables;
-use crate::repositories::Origin;
 use crate::repository::{File, Repository};
 use crate::source_overrides;
 use crate::source_type::{self, SourceType};
