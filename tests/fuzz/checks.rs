@@ -58,15 +58,14 @@ pub fn check_application(document: Value) -> Option<Application> {
     comparison::record_invalid_spec(&mut app, "it is wrong".to_owned(), now());
     operation::comparison_request(&read, Destination::Simulated, "shop".to_owned());
     let asked = read.operation.clone().unwrap_or_default();
-    let place = || (Destination::Simulated, "shop".to_owned());
+    let namespace = || "shop".to_owned();
     if let Ok(sources) = operation::operation_sources(&read, &asked)
         && let Ok(revisions) = operation::operation_revisions(&asked, &sources)
     {
-        drop(operation::sync_request(&read, &asked, place(), &revisions));
+        drop(operation::sync_request(&read, &asked, Destination::Simulated, namespace(), &revisions));
     }
     drop(operation::rollback_operation(&read, None, true));
-    let (destination, namespace) = place();
-    drop(deletion::deletion_request(&read, &asked, destination, namespace));
+    drop(deletion::deletion_request(&read, &asked, Destination::Simulated, namespace()));
     assert!(Sources::from_application(&read).as_slice().len() <= 1 + read.spec.sources.len());
     Some(read)
 }

@@ -121,9 +121,9 @@ impl AdmittedSync {
         let Self { place, policy, sources, revisions } = self;
         let windows = shared.projects.sync_windows(application, &place.target).stored_form;
         let manifests = shared.render_manifests(application, place, sources, revisions).await?;
-        let to = (place.destination.clone(), place.namespace.clone());
+        let (destination, namespace) = (place.destination.clone(), place.namespace.clone());
         let request = shared
-            .operation_request(application, request, to, revisions)
+            .operation_request(application, request, destination, namespace, revisions)
             .map_err(|refusal| StartError::Refused(refusal.to_string()))?;
         let policy = allow_fetched(policy.clone(), &manifests);
         let gates = operation_targets(shared.gates.read().await, windows, policy);

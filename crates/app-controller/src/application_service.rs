@@ -25,7 +25,7 @@ use self::push::RepositoryObservations;
 use super::application_cache::SearchResult;
 use super::destinations::cluster_status::ClusterStatus;
 use super::git_metrics::RepositoryRequests;
-use super::listing::{self, ApplicationFilter, OrderBy, Page, PageStart};
+use super::listing::{self, ApplicationFilter, Page, PageStart, SortOrder};
 use super::messages::{AppMessage, Reply, SupervisorMessage};
 use super::shared_state::SharedState;
 use super::{DeletionOptions, compare, delete};
@@ -79,7 +79,7 @@ impl ApplicationService {
     pub fn page(
         &self,
         filter: &ApplicationFilter,
-        order: (OrderBy, bool),
+        order: SortOrder,
         begins: &PageStart,
         limit: usize,
     ) -> Page {

@@ -103,7 +103,16 @@ impl ApplicationFilter {
     }
 }
 
-/// Sort order for Applications. Applications with the same value are sorted by name.
+/// Sort order of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SortOrder {
+    /// Field.
+    pub by: OrderBy,
+    /// True for the reversed order.
+    pub is_reversed: bool,
+}
+
+/// Field to sort Applications by. Applications with the same value are sorted by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderBy {
@@ -153,7 +162,7 @@ pub enum PageStart {
 pub fn page(
     all: impl IntoIterator<Item = (AppKey, Arc<Application>)>,
     filter: &ApplicationFilter,
-    (by, is_reversed): (OrderBy, bool),
+    SortOrder { by, is_reversed }: SortOrder,
     begins: &PageStart,
     limit: usize,
 ) -> Page {
@@ -286,7 +295,13 @@ mod tests {
         let labelled = application("blog", HealthStatus::Healthy, &[("team", "web"), ("tier", "1")]);
         all.insert(AppKey::of(&labelled), labelled);
         let find = |filter: &ApplicationFilter| {
-            let found = page(all.clone(), filter, (OrderBy::Name, false), &PageStart::Offset(0), 100);
+            let found = page(
+                all.clone(),
+                filter,
+                SortOrder { by: OrderBy::Name, is_reversed: false },
+                &PageStart::Offset(0),
+                100,
+            );
             names(&found).join(",")
         };
         let labels = |text| ApplicationFilter {
@@ -349,27 +364,38 @@ mod tests {
         let first = page(
             all.clone(),
             &ApplicationFilter::default(),
-            (OrderBy::Health, false),
+            SortOrder { by: OrderBy::Health, is_reversed: false },
             &PageStart::Offset(0),
             3,
         );
         assert_eq!((names(&first), first.matching), (vec!["b", "d", "c"], 4));
         let next = PageStart::After(first.next.unwrap());
-        let second = page(all.clone(), &ApplicationFilter::default(), (OrderBy::Health, false), &next, 3);
+        let second = page(
+            all.clone(),
+            &ApplicationFilter::default(),
+            SortOrder { by: OrderBy::Health, is_reversed: false },
+            &next,
+            3,
+        );
         assert_eq!((names(&second), &second.next), (vec!["a"], &None));
         for (skip, expected) in [(0, "b,d"), (1, "d,c"), (2, "c,a"), (3, "a"), (4, ""), (usize::MAX, "")] {
             let part = page(
                 all.clone(),
                 &ApplicationFilter::default(),
-                (OrderBy::Health, false),
+                SortOrder { by: OrderBy::Health, is_reversed: false },
                 &PageStart::Offset(skip),
                 2,
             );
             assert_eq!((names(&part).join(","), part.matching), (expected.to_owned(), 4), "{skip}");
             assert_eq!(part.next.is_some(), skip < 2);
         }
-        let backwards =
-            page(all, &ApplicationFilter::default(), (OrderBy::Health, true), &PageStart::Offset(0), 9);
+        let backwards = page(
+            all,
+            &ApplicationFilter::default(),
+            SortOrder { by: OrderBy::Health, is_reversed: true },
+            &PageStart::Offset(0),
+            9,
+        );
         assert_eq!(names(&backwards), ["a", "c", "d", "b"]);
     }
 
@@ -389,7 +415,7 @@ mod tests {
         for seed in 0..300 {
             let mut draw = RandomNumbers(seed);
             let by = if draw.below(2) == 0 { OrderBy::Name } else { OrderBy::Health };
-            let order = (by, draw.below(2) == 0);
+            let order = SortOrder { by, is_reversed: draw.below(2) == 0 };
             let limit = usize::try_from(draw.below(7)).unwrap() + 1;
             let mut all = ApplicationMap::new();
             for number in 0..draw.below(40) {

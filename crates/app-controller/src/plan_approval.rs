@@ -376,8 +376,8 @@ async fn begin_claimed_plan(
     if let Some(other) = taken.operation.filter(|other| *other != operation) {
         return Err(StartError::Refused(already_used_error(&taken, other)));
     }
-    let to = (place.destination.clone(), place.namespace.clone());
-    let fresh = operation::sync_request(application, requested, to, &revisions)
+    let (destination, namespace) = (place.destination.clone(), place.namespace.clone());
+    let fresh = operation::sync_request(application, requested, destination, namespace, &revisions)
         .map_err(|error| StartError::Refused(error.to_string()))?;
     let (request, pinned) = plan.pin(taken.approvals, approval::allows_drift(requested));
     let SyncRequest { initiated_by, retry, claim, .. } = fresh;

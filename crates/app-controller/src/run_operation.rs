@@ -61,7 +61,7 @@ pub async fn prepare(
         }
     }
     // Reject invalid requests now, before the engine receives them.
-    operation::sync_request(application, &request, (place.destination, place.namespace), &revisions)
+    operation::sync_request(application, &request, place.destination, place.namespace, &revisions)
         .map_err(|refusal| refusal.to_string())?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
     Ok((revisions, id))

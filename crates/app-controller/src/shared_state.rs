@@ -119,10 +119,11 @@ impl SharedState {
         &self,
         application: &Application,
         requested: &OperationRequest,
-        to: (Destination, String),
+        destination: Destination,
+        namespace: String,
         revisions: &[String],
     ) -> Result<SyncRequest, operation::OperationRefusal> {
-        let mut request = operation::sync_request(application, requested, to, revisions)?;
+        let mut request = operation::sync_request(application, requested, destination, namespace, revisions)?;
         add_defaults(&mut request.options.flags, self.default_options);
         Ok(SyncRequest { wave_delay: self.wave_delay, ..request })
     }

@@ -259,7 +259,8 @@ pub fn rollback_operation(
 pub fn sync_request(
     application: &Application,
     operation: &OperationRequest,
-    (destination, namespace): (Destination, String),
+    destination: Destination,
+    namespace: String,
     revisions: &[String],
 ) -> Result<SyncRequest, OperationRefusal> {
     let sync = operation.sync.as_ref().ok_or(OperationRefusal::Empty)?;

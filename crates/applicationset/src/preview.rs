@@ -153,7 +153,8 @@ pub fn preview_members(
     set: &ApplicationSet,
     generated: &AppSetOutput,
     existing: &[Application],
-    (known, options): (&dyn References, &AppSetRuleOptions),
+    known: &dyn References,
+    options: &AppSetRuleOptions,
     at: Timestamp,
 ) -> Result<MembersPreview, PreviewError> {
     let steps = parse_steps("spec.strategy.rollingSync", rolling_steps(set))?;

@@ -147,8 +147,7 @@ fn preview_members(
     let (known, options) = (shared.applications.as_ref(), &shared.options);
     let changes = reconcile(set, Ok(generated), existing, known, options);
     let who = participants(generated, &changes).cloned().collect();
-    let applications =
-        preview::preview_members(set, generated, existing, (known, options), SystemClock.now());
+    let applications = preview::preview_members(set, generated, existing, known, options, SystemClock.now());
     let problem = |reason: String| MembersPreview { problems: vec![reason], ..MembersPreview::default() };
     (who, applications.unwrap_or_else(|reason| problem(reason.to_string())))
 }

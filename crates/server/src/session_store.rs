@@ -48,8 +48,21 @@ enum StoredPrincipal {
     Person { name: String, role: Role, subject: String, settings: [u8; 32] },
 }
 
+/// Current time on both clocks.
+#[derive(Clone, Copy)]
+struct Now {
+    monotonic: Instant,
+    wall: Timestamp,
+}
+
+impl Now {
+    fn read() -> Self {
+        Self { monotonic: Instant::now(), wall: SystemClock.now() }
+    }
+}
+
 impl StoredSession {
-    fn new(key: SessionKey, session: &Session, now: (Instant, Timestamp)) -> Self {
+    fn new(key: SessionKey, session: &Session, now: Now) -> Self {
         let principal = match &session.principal {
             Principal::Token(digest) => StoredPrincipal::Token(*digest),
             Principal::Person(person) => StoredPrincipal::Person {
@@ -59,20 +72,20 @@ impl StoredSession {
                 settings: person.settings,
             },
         };
-        let expires_at = now.1 + session.expires_at.saturating_duration_since(now.0);
+        let expires_at = now.wall + session.expires_at.saturating_duration_since(now.monotonic);
         Self { key, principal, csrf: session.csrf.to_string(), expires_at }
     }
 
     /// Returns the session, unless it has expired.
-    fn restore(self, now: (Instant, Timestamp)) -> Option<(SessionKey, Session)> {
-        let remaining = self.expires_at.since(now.1);
+    fn restore(self, now: Now) -> Option<(SessionKey, Session)> {
+        let remaining = self.expires_at.since(now.wall);
         let principal = match self.principal {
             StoredPrincipal::Token(digest) => Principal::Token(digest),
             StoredPrincipal::Person { name, role, subject, settings } => {
                 Principal::Person(Arc::new(Person { caller: Caller { name, role }, subject, settings }))
             }
         };
-        let session = Session::new(principal, self.csrf.into(), remaining, now.0);
+        let session = Session::new(principal, self.csrf.into(), remaining, now.monotonic);
         (remaining > Duration::ZERO).then_some((self.key, session))
     }
 }
@@ -86,7 +99,7 @@ pub(crate) async fn keep_sessions(sessions: &Arc<Sessions>, store: Arc<dyn Sessi
         tracing::warn!(%error, "failed to read the sessions of the web page; users have to sign in again");
         Vec::new()
     });
-    let now = (Instant::now(), SystemClock.now());
+    let now = Now::read();
     let (mut names, mut expired) = (HashMap::new(), Vec::new());
     for (name, content) in loaded {
         let stored: Option<StoredSession> = serde_json::from_slice(&content).ok();
@@ -127,7 +140,7 @@ fn store_changes(
     while let Some(change) = changes.blocking_recv() {
         match change {
             SessionChange::Opened(key, session) => {
-                let now = (Instant::now(), SystemClock.now());
+                let now = Now::read();
                 let content = serde_json::to_vec(&StoredSession::new(key, &session, now));
                 match content.map_err(|error| error.to_string()).and_then(|content| store.save(&content)) {
                     Ok(name) => drop(names.insert(key, name)),

@@ -45,7 +45,7 @@ fn logged_automated(app: &mut Application, number: u128, commit: &str, begin: i6
     let mut asked = *asked;
     asked.set_info(ID_INFO, operation_id(number).to_string());
     let request =
-        sync_request(app, &asked, (Destination::Simulated, "shop".into()), &[commit.to_owned()]).unwrap();
+        sync_request(app, &asked, Destination::Simulated, "shop".into(), &[commit.to_owned()]).unwrap();
     app.operation = Some(asked);
     let progress = progress(begin, Some(begin + 5), OperationPhase::Succeeded);
     operation::apply_progress(app, progress.clone());
@@ -107,9 +107,10 @@ fn requester_and_reason_are_restored_from_the_log() {
         (json!([]), "ann", ""),
     ] {
         let asked = json!({"sync": {}, "initiatedBy": {"username": "ann"}, "info": info});
-        let place = (Destination::Simulated, "shop".into());
         let asked = serde_json::from_value(asked).unwrap();
-        let request = sync_request(&known, &asked, place, &[COMMIT.to_owned()]).unwrap();
+        let request =
+            sync_request(&known, &asked, Destination::Simulated, "shop".into(), &[COMMIT.to_owned()])
+                .unwrap();
         assert_eq!(request.initiated_by, text);
         let found = Requester::from_operation(&request.initiated_by);
         assert_eq!((found.name, found.reason), ("ann", reason));

@@ -447,10 +447,10 @@ impl Controller {
             None => {
                 let request = application.operation.clone().unwrap();
                 let sync = request.sync.clone().unwrap_or_default();
-                let to = (Destination::Simulated, "shop".to_owned());
+                let shop = "shop".to_owned();
                 self.log.push(EngineOperation {
                     id,
-                    request: sync_request(&application, &request, to, &[sync.revision]).unwrap(),
+                    request: sync_request(&application, &request, Destination::Simulated, shop, &[sync.revision]).unwrap(),
                     is_deletion: operation::deletion_cascade(&request).is_some(),
                     is_automated: request.initiated_by.automated
                         && operation::deletion_cascade(&request).is_none(),

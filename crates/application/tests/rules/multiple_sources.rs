@@ -149,8 +149,9 @@ fn a_lost_status_is_rebuilt_from_the_log() {
     let mut asked = *begun;
     asked.set_info(ID_INFO, ID);
     let revisions = asked.sync.clone().unwrap().revisions;
-    let place = (Destination::Simulated, "shop".to_owned());
-    let request = operation::sync_request(&known, &asked, place, &revisions).unwrap();
+    let request =
+        operation::sync_request(&known, &asked, Destination::Simulated, "shop".to_owned(), &revisions)
+            .unwrap();
     assert_eq!(request.sources.len(), 3);
     assert!(!format!("{request:?}").contains("s3cret"));
     known.operation = Some(asked);

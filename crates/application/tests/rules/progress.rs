@@ -20,8 +20,8 @@ fn operation(value: Value) -> OperationRequest {
 }
 
 fn engine_request(app: &Application, value: Value) -> Result<SyncRequest, String> {
-    let place = (Destination::Simulated, "shop".to_owned());
-    sync_request(app, &operation(value), place, &["c1".to_owned()]).map_err(|error| error.to_string())
+    sync_request(app, &operation(value), Destination::Simulated, "shop".to_owned(), &["c1".to_owned()])
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -114,8 +114,7 @@ fn credentials_are_used_and_never_stored() {
         app.sources(),
         "the address with credentials opens the repository"
     );
-    let request =
-        sync_request(&app, &asked, (Destination::Simulated, "shop".into()), &["c1".into()]).unwrap();
+    let request = sync_request(&app, &asked, Destination::Simulated, "shop".into(), &["c1".into()]).unwrap();
     assert!(!format!("{request:?}").contains("s3cret"));
     apply_progress(&mut app, finished_progress(OperationPhase::Succeeded, Some(1)));
     let status = serde_json::to_string(&app.status).unwrap();

@@ -223,8 +223,14 @@ fn only_full_syncs_count_as_deployments() {
     let dry = || asked(|asked| asked.sync.as_mut().unwrap().dry_run = true);
     let part = || asked(|asked| asked.sync.as_mut().unwrap().resources = vec![Default::default()]);
     let log = |number, asked: &OperationRequest, phase| {
-        let place = (Destination::Simulated, "web".to_owned());
-        let request: SyncRequest = asks(&application(json!({})), asked, place, &[COMMIT.to_owned()]).unwrap();
+        let request: SyncRequest = asks(
+            &application(json!({})),
+            asked,
+            Destination::Simulated,
+            "web".to_owned(),
+            &[COMMIT.to_owned()],
+        )
+        .unwrap();
         let progress = progress(phase, "as it went");
         LoggedOperation { operation: operation_id(number), request: Some(request), progress }
     };

@@ -32,7 +32,7 @@ fn existing_application(name: &str, of: &str) -> Application {
 }
 
 fn preview_of(set: &ApplicationSet, wanted: &AppSetOutput, existing: &[Application]) -> MembersPreview {
-    preview_members(set, wanted, existing, (&OneCluster, &AppSetRuleOptions::default()), at(0)).unwrap()
+    preview_members(set, wanted, existing, &OneCluster, &AppSetRuleOptions::default(), at(0)).unwrap()
 }
 
 /// Returns a short description with the step of each Application, such as `+a1 ~b2 -c`, or `-c!` if the
@@ -189,7 +189,8 @@ fn invalid_steps_have_no_preview() {
         &wrong,
         &generated_output(vec![]),
         &[],
-        (&OneCluster, &AppSetRuleOptions::default()),
+        &OneCluster,
+        &AppSetRuleOptions::default(),
         at(0),
     )
     .unwrap_err();

@@ -4,7 +4,7 @@ use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidegate_app_controller::listing::{ApplicationFilter, LabelTerm, OrderBy, PageStart};
+use tidegate_app_controller::listing::{ApplicationFilter, LabelTerm, OrderBy, PageStart, SortOrder};
 use tidegate_app_controller::sync_request::{SyncParameters, sync_operation};
 use tidegate_app_controller::{ApplicationService, DeletionOptions};
 use tidegate_application::AppKey;
@@ -184,7 +184,7 @@ async fn list_page<T>(
         }
     };
     let service = call.state.queries()?.applications().await?;
-    let found = service.page(&wanted, (sort, reverse), &begins, limit);
+    let found = service.page(&wanted, SortOrder { by: sort, is_reversed: reverse }, &begins, limit);
     let page = Page {
         items: found.applications.iter().map(|one| show(one)).collect(),
         next: found.next.map(|place| pagination::encode_position(&list, &place)),

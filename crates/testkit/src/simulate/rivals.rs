@@ -186,7 +186,7 @@ async fn run_directory(
             let ended = tokio::select! {
                 biased;
                 () = points.wait_for_crash() => None,
-                ended = run_process(&cluster, &log, clock, &points, (id, &sync)) => match ended {
+                ended = run_process(&cluster, &log, clock, &points, id, &sync) => match ended {
                     Ok(view) => Some(view),
                     Err(_) if points.has_crashed() => None,
                     Err(error) => panic!("{id}: {error}"),
@@ -213,7 +213,8 @@ async fn run_process(
     log: &MemoryLog,
     clock: RuntimeClock,
     points: &Arc<CrashPoints>,
-    (id, sync): (OperationId, &SyncSpec),
+    id: OperationId,
+    sync: &SyncSpec,
 ) -> Result<OperationView, EngineError> {
     let inner = Arc::clone(cluster) as Arc<dyn Cluster>;
     let engine = Engine::builder(Arc::new(CrashLog { inner: log.clone(), points: Arc::clone(points) }))
