@@ -1,6 +1,6 @@
-//! Fault injection: two services share an operation log in PostgreSQL. In each round, a commit changes six
+//! Fault injection: three services share an operation log in PostgreSQL. In each round, a commit changes six
 //! Applications, and a fault occurs while they are synced. According to the audit log, each hook must start
-//! once in each operation, and each wave must follow the hook before it. Clients request syncs from either
+//! once in each operation, and each wave must follow the hook before it. Clients request syncs from any
 //! service, and every accepted request must be in the log once and end.
 //!
 //! `TIDEGATE_FAULT_ROUNDS=N` sets the number of rounds, and `TIDEGATE_FAULT_SEED=N` repeats an earlier run.
@@ -28,7 +28,7 @@ use crate::shared_log::{KEY, TOKEN, write_tokens};
 use crate::thirty_applications::Dice;
 
 use self::database::Database;
-use self::faults::{Fault, Services};
+use self::faults::{Fault, REPLICAS, Services};
 use self::invariants::{LoggedOperation, Witness};
 use self::replica::Replica;
 
@@ -98,22 +98,32 @@ impl FaultInjection {
         let all = json!([
             {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]},
         ]);
-        let second = bench.control.create_limited_user(&[(None, all)]).await.unwrap();
+        let second = bench.control.create_limited_user(&[(None, all.clone())]).await.unwrap();
+        let third = bench.control.create_limited_user(&[(None, all)]).await.unwrap();
         let replica = |directory, user: &User| Replica::new(&bench, &database, directory, user.clone());
-        let mut replicas = [replica("first", User::ENGINE), replica("second", &second)];
+        let mut replicas =
+            [replica("first", User::ENGINE), replica("second", &second), replica("third", &third)];
         let mark = bench.control.audit_mark();
         let commit = fleet::commit(&bench, "0");
         fleet::create(&bench).await;
         replicas[0].start(&bench);
         replicas[0].wait_until_active();
-        replicas[1].start(&bench);
-        replicas[1].wait_until_standby();
+        for standby in &mut replicas[1..] {
+            standby.start(&bench);
+            standby.wait_until_standby();
+        }
         // Otherwise, the first commit would supersede the operations of this one.
         fleet::wait_until_synced(&bench, &commit, &mut BTreeSet::new()).await;
         Some(Self {
             story: Story { seed, faults: Vec::new() },
             bench,
-            services: Services { replicas, active: 0, database: Some(database), takeovers: Vec::new() },
+            services: Services {
+                replicas,
+                active: 0,
+                former: 0,
+                database: Some(database),
+                takeovers: Vec::new(),
+            },
             witness: Witness::default(),
             ended: BTreeSet::new(),
             mark,
@@ -173,7 +183,7 @@ impl FaultInjection {
     /// Sends a request to one of the services. A standby forwards it to the active service.
     fn start_request_of(&self, number: usize, reason: String, policy: &str, dice: &mut Dice) -> SyncRequest {
         let name = format!("{}/{}", self.bench.namespace, fleet::name(number));
-        let service = &self.services.replicas[usize::try_from(dice.roll(2)).unwrap()];
+        let service = &self.services.replicas[usize::try_from(dice.roll(REPLICAS as u64)).unwrap()];
         let arguments = [
             ["app", "sync"],
             [name.as_str(), "--async"],
@@ -231,12 +241,13 @@ impl FaultInjection {
         shown["resources"].as_array().unwrap().iter().any(|one| one["hookType"] != Value::Null)
     }
 
-    /// Stops both services, and prints a summary.
+    /// Stops all services, and prints a summary.
     async fn finish(mut self, rounds: u64) {
-        self.services.standby().signal("TERM");
-        self.services.standby().finish().expect_code(0);
-        self.services.active().signal("TERM");
-        self.services.active().finish().expect_code(0);
+        let order: Vec<usize> = self.services.standbys().chain([self.services.active]).collect();
+        for index in order {
+            self.services.replicas[index].signal("TERM");
+            self.services.replicas[index].finish().expect_code(0);
+        }
         let (starts, unknown) = self.witness.counts();
         println!(
             "{rounds} rounds, {} operations, {starts} hooks started, {unknown} with an unknown outcome",

@@ -228,6 +228,13 @@ impl Running {
         }
     }
 
+    /// Returns true if a line on standard error so far contains a text. Doesn't wait.
+    #[allow(dead_code, reason = "unused by the tests on the simulated cluster")]
+    pub fn has_line(&mut self, part: &str) -> bool {
+        self.lines_read.extend(self.lines.try_iter());
+        self.lines_read.iter().any(|line| line.contains(part))
+    }
+
     /// Waits until the API is ready. Returns its host and port.
     #[track_caller]
     #[allow(dead_code, reason = "unused by the tests on a control plane")]

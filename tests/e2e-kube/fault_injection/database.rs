@@ -48,7 +48,7 @@ impl Database {
     }
 
     /// Destroys the primary, promotes the standby, and starts a new standby in place of the old primary.
-    pub fn fail_over(self, replicas: &[Replica; 2]) -> Self {
+    pub fn fail_over(self, replicas: &[Replica]) -> Self {
         let Self { servers: [first, second], primary, url } = self;
         let (old, new) = if primary == 0 { (first, second) } else { (second, first) };
         old.destroy();

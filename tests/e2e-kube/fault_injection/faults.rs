@@ -15,6 +15,9 @@ use crate::thirty_applications::Dice;
 const ACCUMULATION: Duration = Duration::from_millis(1500);
 /// Maximum duration of a fault that doesn't cause a takeover, in milliseconds.
 const SHORT_FAULT_MILLIS: u64 = 4000;
+/// Time after which a standby must have taken over, even on a busy machine.
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(600);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// First minor version of Kubernetes that can create a Job suspended.
 const FIRST_WITH_SUSPENDED_JOBS: u32 = 22;
 
@@ -43,7 +46,7 @@ pub enum Fault {
     DatabaseRestart,
     /// The primary of the database is destroyed, and its synchronous standby promoted.
     DatabaseFailover,
-    /// Both processes restart, one after the other.
+    /// All processes restart, one after the other.
     RollingRestart,
 }
 
@@ -93,11 +96,16 @@ impl Fault {
     }
 }
 
-/// The two services and the database.
+/// Number of services. One of them is active, and the others are standbys.
+pub const REPLICAS: usize = 3;
+
+/// The services and the database.
 pub struct Services {
-    pub replicas: [Replica; 2],
+    pub replicas: [Replica; REPLICAS],
     /// Index of the active service.
     pub active: usize,
+    /// Index of the service that was active before the last takeover.
+    pub former: usize,
     /// `None` only during a failover.
     pub database: Option<Database>,
     pub takeovers: Vec<(Fault, Duration)>,
@@ -108,8 +116,15 @@ impl Services {
         &mut self.replicas[self.active]
     }
 
-    pub fn standby(&mut self) -> &mut Replica {
-        &mut self.replicas[1 - self.active]
+    /// Returns the service that was active before the last takeover.
+    fn former(&mut self) -> &mut Replica {
+        &mut self.replicas[self.former]
+    }
+
+    /// Returns the indexes of all services but the active one.
+    pub fn standbys(&self) -> impl Iterator<Item = usize> + use<> {
+        let active = self.active;
+        (0..REPLICAS).filter(move |index| *index != active)
     }
 
     /// Injects a fault.
@@ -124,18 +139,18 @@ impl Services {
                 sleep(ACCUMULATION).await;
                 self.kill(fault);
                 if !is_late {
-                    self.start_standby(bench);
+                    self.start_former(bench);
                 }
             }
             Fault::Kill => {
                 self.kill(fault);
-                self.start_standby(bench);
+                self.start_former(bench);
             }
             Fault::Suspend => {
                 self.active().signal("STOP");
                 self.wait_for_takeover(fault);
                 let resumed = bench.control.audit_mark();
-                self.standby().signal("CONT");
+                self.former().signal("CONT");
                 self.end_replaced(bench, Some(resumed)).await;
             }
             Fault::Partition => {
@@ -147,7 +162,7 @@ impl Services {
                 self.active().hold_database();
                 self.wait_for_takeover(fault);
                 let replaced = bench.control.audit_mark();
-                self.standby().release_database();
+                self.former().release_database();
                 self.end_replaced(bench, Some(replaced)).await;
             }
             Fault::DatabaseCut => {
@@ -166,12 +181,12 @@ impl Services {
                 self.database = Some(database.fail_over(&self.replicas));
             }
             Fault::RollingRestart => {
-                self.restart_standby(bench);
+                self.restart_standbys(bench);
                 self.active().signal("TERM");
                 let stopped = Instant::now();
                 self.active().finish().expect_code(0);
                 self.become_active(fault, stopped);
-                self.start_standby(bench);
+                self.start_former(bench);
             }
         }
     }
@@ -182,14 +197,14 @@ impl Services {
         match fault {
             Fault::LateRequests => {
                 let late = bench.control.audit_mark();
-                assert!(self.standby().api.release() > 0, "no request was late");
+                assert!(self.former().api.release() > 0, "no request was late");
                 // The responses show that the server has processed the requests.
                 self.wait_for_late_requests(late, bench).await;
-                self.start_standby(bench);
+                self.start_former(bench);
             }
             Fault::Partition => {
-                self.standby().api.release();
-                self.standby().release_database();
+                self.former().api.release();
+                self.former().release_database();
                 self.end_replaced(bench, None).await;
             }
             _ => return false,
@@ -207,16 +222,23 @@ impl Services {
         self.become_active(fault, Instant::now());
     }
 
+    /// Waits until one of the standbys is active.
     fn become_active(&mut self, fault: Fault, since: Instant) {
-        self.standby().wait_until_active();
-        self.active = 1 - self.active;
+        let active = loop {
+            if let Some(index) = self.standbys().find(|index| self.replicas[*index].has_become_active()) {
+                break index;
+            }
+            assert!(since.elapsed() < TAKEOVER_TIMEOUT, "no standby has taken over after {fault:?}");
+            std::thread::park_timeout(POLL_INTERVAL);
+        };
         self.takeovers.push((fault, since.elapsed()));
+        self.former = std::mem::replace(&mut self.active, active);
     }
 
     /// Waits until a service that was replaced has exited, and starts a new one. The service must not have
     /// written anything since `mark`.
     async fn end_replaced(&mut self, bench: &KubeBench, mark: Option<Mark>) {
-        let replaced = self.standby();
+        let replaced = self.former();
         let ran = replaced.finish().expect_code(1);
         assert!(
             ran.err.contains("taken over the operation log") || ran.err.contains("no longer the leader"),
@@ -228,22 +250,29 @@ impl Services {
             let writes = audit.by_user(&replaced.user).successful_writes().summaries();
             assert!(writes.is_empty(), "a replaced service has written: {writes:#?}");
         }
-        self.start_standby(bench);
+        self.start_former(bench);
     }
 
-    fn start_standby(&mut self, bench: &KubeBench) {
-        self.standby().start(bench);
-        self.standby().wait_until_standby();
+    fn start_former(&mut self, bench: &KubeBench) {
+        self.start(self.former, bench);
     }
 
-    fn restart_standby(&mut self, bench: &KubeBench) {
-        self.standby().signal("TERM");
-        self.standby().finish().expect_code(0);
-        self.start_standby(bench);
+    /// Starts a service as a standby.
+    fn start(&mut self, index: usize, bench: &KubeBench) {
+        self.replicas[index].start(bench);
+        self.replicas[index].wait_until_standby();
+    }
+
+    fn restart_standbys(&mut self, bench: &KubeBench) {
+        for index in self.standbys() {
+            self.replicas[index].signal("TERM");
+            self.replicas[index].finish().expect_code(0);
+            self.start(index, bench);
+        }
     }
 
     async fn wait_for_late_requests(&mut self, late: Mark, bench: &KubeBench) {
-        let user = self.standby().user.clone();
+        let user = self.former().user.clone();
         let is_late = |event: &AuditEvent| event.user == user.name() && event.verb != "watch";
         let has_late = |audit: &tidegate_testkit::kube::Audit| audit.0.iter().any(is_late);
         bench.control.wait_for_audit(late, &bench.namespace, has_late).await;
@@ -253,21 +282,26 @@ impl Services {
         self.database.as_ref().unwrap().query(sql)
     }
 
-    /// Checks that exactly one process is active, according to the database and to the Lease. After a short
-    /// fault, a busy machine may have caused a takeover.
+    /// Checks that exactly one process is active, according to the database, to the Lease and to the processes. After
+    /// a short fault, a busy machine may have caused a takeover.
     pub async fn check_active(&mut self, bench: &KubeBench) {
         const OWNERS: &str =
             "SELECT DISTINCT split_part(name, ' ', 2) FROM shard JOIN replica ON owner = incarnation";
         let owner = self.query(OWNERS);
-        if owner != self.active().pid().to_string() {
-            assert_eq!(owner, self.standby().pid().to_string(), "another process owns the log");
-            self.standby().wait_until_active();
-            self.active = 1 - self.active;
+        let pids = self.replicas.each_ref().map(|replica| replica.pid().to_string());
+        let active = pids.iter().position(|pid| *pid == owner).expect("another process owns the log");
+        if active != self.active {
+            self.replicas[active].wait_until_active();
+            self.former = std::mem::replace(&mut self.active, active);
             self.end_replaced(bench, None).await;
         }
         assert_eq!(self.query("SELECT count(*) FROM shard WHERE owner IS NULL"), "0");
         let lease = bench.object("/apis/coordination.k8s.io/v1", "leases", "tidegate").await.unwrap();
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap().to_owned();
         assert_eq!(holder.rsplit('_').nth(1), Some(self.active().pid().to_string().as_str()), "{holder}");
+        for index in self.standbys() {
+            let standby = &mut self.replicas[index];
+            assert!(!standby.has_become_active(), "the standby in {} is active, too", standby.directory);
+        }
     }
 }

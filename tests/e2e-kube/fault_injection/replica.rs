@@ -10,6 +10,9 @@ use crate::bench::{CommandOutput, Running};
 use crate::kube_bench::KubeBench;
 use crate::shared_log::{TOKENS, free_address};
 
+/// Text in the output of a process once it manages the Applications.
+const ACTIVE_LINE: &str = "managing";
+
 pub struct Replica {
     /// State directory.
     pub directory: &'static str,
@@ -77,7 +80,12 @@ impl Replica {
     }
 
     pub fn wait_until_active(&mut self) {
-        self.running().wait_for_line("managing");
+        self.running().wait_for_line(ACTIVE_LINE);
+    }
+
+    /// Returns true if the process has become active, even if another one has replaced it since.
+    pub fn has_become_active(&mut self) -> bool {
+        self.running().has_line(ACTIVE_LINE)
     }
 
     pub fn wait_until_standby(&mut self) {
