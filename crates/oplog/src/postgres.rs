@@ -475,6 +475,14 @@ impl Inner {
         });
     }
 
+    /// Reports that the database has confirmed a heartbeat. While the writer waits, the outage continues, because a full
+    /// disk, for example, can prevent larger writes only.
+    fn report_heartbeat(&self) {
+        if self.writer.try_lock().is_ok() {
+            self.report_outage(None);
+        }
+    }
+
     fn lose(&self, reason: Loss) {
         self.loss.send_if_modified(|current| {
             let is_first = current.is_none();

@@ -157,7 +157,7 @@ impl Inner {
                     if let Some(succeeded) = succeeded {
                         succeeded();
                     }
-                    self.report_outage(None);
+                    self.report_heartbeat();
                     connection = Some(client);
                 }
                 Err(LogError::Evicted { by }) => {

@@ -210,7 +210,6 @@ impl Inner {
             if !is_complete {
                 return Err(self.not_owner(writer).await);
             }
-            self.report_outage(None);
             let has = |expected: Option<&StreamHead>, stream: &StreamId| match (expected, heads.get(stream)) {
                 (None, None) => true,
                 (Some(expected), Some(found)) => {
@@ -247,6 +246,7 @@ impl Inner {
 
     /// Updates the state of the writer after a group was written.
     fn record_group(&self, writer: &mut Writer, rows: GroupRows) {
+        self.report_outage(None);
         {
             let mut holds = self.lock_holds();
             for digest in &rows.claimed {
@@ -291,6 +291,7 @@ impl Inner {
             self.wait_for_database(error).await;
             return None;
         }
+        self.report_outage(None);
         writer.client = Some(client);
         Some(result)
     }

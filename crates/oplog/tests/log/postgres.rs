@@ -204,6 +204,37 @@ fn a_rolled_back_database_is_reported() {
 }
 
 #[test]
+fn a_full_disk_is_an_outage_although_heartbeats_succeed() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let log = lead(join(&url, "first"));
+    log.append_all(vec![append_to_shop(1, 1, waves_passed(1..=1))]).unwrap();
+    // Heartbeats still fit into existing pages.
+    server.psql(
+        &url,
+        "CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$; \
+         CREATE TRIGGER reject BEFORE INSERT ON batch EXECUTE FUNCTION reject()",
+    );
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut outage = log.outage();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| log.append_all(vec![append_to_shop(1, 2, waves_passed(2..=2))]));
+        let reason = runtime.block_on(outage.wait_for(Option::is_some)).unwrap().clone().unwrap();
+        assert!(reason.contains("could not extend file"), "{reason}");
+        let beats = || server.psql(&url, "SELECT max(beat) FROM replica").parse::<i64>().unwrap();
+        let first = beats();
+        while beats() < first + 3 {
+            assert!(!outage.has_changed().unwrap(), "the outage ended, but the disk is still full");
+        }
+        server.psql(&url, "DROP TRIGGER reject ON batch");
+        writer.join().unwrap().unwrap();
+    });
+    assert_eq!(*outage.borrow(), None);
+    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=2));
+}
+
+#[test]
 fn damaged_rows_are_named_and_affect_only_their_stream() {
     let Some(server) = PostgresServer::shared() else { return };
     for (damage, reason) in [
