@@ -302,6 +302,17 @@ impl PostgresLog {
         self.read(|inner, client| async move { inner.read_replicas(client).await }.boxed())
     }
 
+    /// Returns the time of the database. It is the same for all replicas, unlike the clocks of their machines.
+    pub fn time(&self) -> Result<Timestamp, LogError> {
+        const QUERY: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        self.read(|_, client| {
+            connection::within("read the time", async {
+                client.query_typed_one(QUERY, &[]).await?.try_get(0).map(Timestamp::from_millis)
+            })
+            .boxed()
+        })
+    }
+
     /// Returns the incarnation of this replica.
     pub fn incarnation(&self) -> Uuid {
         self.inner.incarnation

@@ -5,7 +5,7 @@ use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_executor::{Fence, HeartbeatCoverage, codecs};
+use tidegate_executor::{Fence, HeartbeatCoverage, SystemClock, codecs};
 use tidegate_oplog::{
     HeartbeatObserver, LeadAttempt, LogError, Loss, PostgresLog, PostgresOptions, PostgresTarget, Replica,
     TENURE_COVERAGE,
@@ -80,7 +80,10 @@ impl SharedLog {
         while !*drain_request.borrow() {
             let attempt = Arc::clone(&log);
             match blocking(move || attempt.try_lead()).await {
-                Ok(LeadAttempt::Leading) => return Ok(Some(Self { log, coverage })),
+                Ok(LeadAttempt::Leading) => {
+                    set_clock(&log).await;
+                    return Ok(Some(Self { log, coverage }));
+                }
                 Ok(LeadAttempt::Held { replica, is_alive: true }) if !is_standby => {
                     return Err(ServiceError::refused(format!(
                         "another service is the leader of the operation log: {replica} ({target}); stop it first, or start \
@@ -149,6 +152,18 @@ impl SharedLog {
         let log = Arc::clone(&self.log);
         if let Err(error) = blocking(move || log.leave()).await {
             tracing::warn!(%error, "failed to release leadership of the operation log; a standby will take over within a few seconds");
+        }
+    }
+}
+
+/// Sets this process's clock to the time of the database. The deadlines of open operations are based on the clock of the
+/// previous leader, which may be another machine.
+async fn set_clock(log: &Arc<PostgresLog>) {
+    let shared = Arc::clone(log);
+    match blocking(move || shared.time()).await {
+        Ok(time) => SystemClock::set(time),
+        Err(error) => {
+            tracing::warn!(%error, "the time of the database is unknown; using this machine's clock")
         }
     }
 }

@@ -235,6 +235,18 @@ fn a_full_disk_is_an_outage_although_heartbeats_succeed() {
 }
 
 #[test]
+fn the_time_of_the_log_is_that_of_the_database() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let log = join(&url, "first");
+    let time = || server.psql(&url, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+    let before = time().parse::<i64>().unwrap();
+    let shared = log.time().unwrap().as_millis();
+    let after = time().parse::<i64>().unwrap();
+    assert!((before..=after).contains(&shared), "{before}, {shared}, {after}");
+}
+
+#[test]
 fn damaged_rows_are_named_and_affect_only_their_stream() {
     let Some(server) = PostgresServer::shared() else { return };
     for (damage, reason) in [
