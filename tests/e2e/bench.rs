@@ -228,11 +228,11 @@ impl Running {
         }
     }
 
-    /// Returns true if a line on standard error so far contains a text. Doesn't wait.
+    /// Returns the number of lines on standard error so far that contain a text. Doesn't wait.
     #[allow(dead_code, reason = "unused by the tests on the simulated cluster")]
-    pub fn has_line(&mut self, part: &str) -> bool {
+    pub fn count_lines(&mut self, part: &str) -> usize {
         self.lines_read.extend(self.lines.try_iter());
-        self.lines_read.iter().any(|line| line.contains(part))
+        self.lines_read.iter().filter(|line| line.contains(part)).count()
     }
 
     /// Waits until the API is ready. Returns its host and port.

@@ -1,26 +1,49 @@
-//! A PostgreSQL server and its synchronous standby.
+//! A PostgreSQL server and its standby.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use tidegate_testkit::tcp_proxy::ServerAddress;
 
 use super::replica::Replica;
 use crate::postgres_server::PostgresServer;
 
+/// Maximum time until the standby has stopped replicating, and until the services' transactions have ended.
+const STOP_TIMEOUT: Duration = Duration::from_secs(600);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Number of the newest event of each stream, by ID.
+pub type Streams = BTreeMap<String, i64>;
+
+/// Replication from the primary to the standby.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replication {
+    /// Each commit waits for the standby.
+    Synchronous,
+    /// The standby may lag, so a failover can lose commits.
+    Asynchronous,
+}
+
 pub struct Database {
     servers: [PostgresServer; 2],
     primary: usize,
     /// URL of the log, without a proxy.
     url: String,
+    replication: Replication,
 }
 
 impl Database {
     /// Returns `None` if PostgreSQL isn't installed.
-    pub fn start() -> Option<Self> {
-        let first = PostgresServer::start_separate()?;
+    pub fn start(replication: Replication) -> Option<Self> {
+        Some(Self::with_primary(PostgresServer::start_separate()?, replication))
+    }
+
+    fn with_primary(first: PostgresServer, replication: Replication) -> Self {
         let second = PostgresServer::start_standby(&first);
         let url = first.new_log_url();
-        let database = Self { servers: [first, second], primary: 0, url };
+        let database = Self { servers: [first, second], primary: 0, url, replication };
         database.await_standby();
-        Some(database)
+        database
     }
 
     /// Returns the schema of the log.
@@ -42,6 +65,29 @@ impl Database {
         self.servers[self.primary].psql(&self.url, sql)
     }
 
+    fn query_standby(&self, sql: &str) -> String {
+        self.servers[1 - self.primary].psql(&self.url, sql)
+    }
+
+    /// Stops the replication to the standby, which keeps what it has.
+    pub fn stop_replication(&self) {
+        self.query_standby("ALTER SYSTEM SET primary_conninfo = ''");
+        self.query_standby("SELECT pg_reload_conf()");
+        wait_for(|| self.query("SELECT count(*) FROM pg_stat_replication") == "0");
+    }
+
+    /// Returns the streams in the primary and in the standby. The services must not send anything, so that no
+    /// transaction begins.
+    pub fn read_streams(&self) -> [Streams; 2] {
+        const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'tidegate %' AND state = 'active'";
+        const STREAMS: &str = "SELECT id, last FROM stream";
+        wait_for(|| self.query(RUNNING) == "0");
+        [self.query(STREAMS), self.query_standby(STREAMS)].map(|rows| {
+            let rows = rows.lines().map(|row| row.split_once('|').unwrap());
+            rows.map(|(id, last)| (id.to_owned(), last.parse().unwrap())).collect()
+        })
+    }
+
     /// Restarts the primary in immediate mode.
     pub fn restart(&mut self) {
         self.servers[self.primary].restart_immediately();
@@ -49,7 +95,7 @@ impl Database {
 
     /// Destroys the primary, promotes the standby, and starts a new standby in place of the old primary.
     pub fn fail_over(self, replicas: &[Replica]) -> Self {
-        let Self { servers: [first, second], primary, url } = self;
+        let Self { servers: [first, second], primary, url, replication } = self;
         let (old, new) = if primary == 0 { (first, second) } else { (second, first) };
         old.destroy();
         new.psql(&url, "SELECT pg_promote()");
@@ -58,7 +104,7 @@ impl Database {
         new.psql(&url, "SELECT pg_reload_conf()");
         let standby = PostgresServer::start_standby(&new);
         let servers = if primary == 0 { [standby, new] } else { [new, standby] };
-        let database = Self { servers, primary: 1 - primary, url };
+        let database = Self { servers, primary: 1 - primary, url, replication };
         for replica in replicas {
             replica.databases[primary].set_server(database.address(primary));
         }
@@ -66,11 +112,23 @@ impl Database {
         database
     }
 
-    /// Makes all commits wait for the standby.
+    /// Waits until the standby has caught up. With synchronous replication, all commits wait for it from now on.
     fn await_standby(&self) {
         self.query("ALTER SYSTEM SET synchronous_standby_names = '*'");
         self.query("SELECT pg_reload_conf()");
         // This commit shows that the standby has caught up.
         self.query("COMMENT ON DATABASE postgres IS 'replicated'");
+        if self.replication == Replication::Asynchronous {
+            self.query("ALTER SYSTEM SET synchronous_standby_names = ''");
+            self.query("SELECT pg_reload_conf()");
+        }
+    }
+}
+
+fn wait_for(is_done: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_done() {
+        assert!(started.elapsed() < STOP_TIMEOUT, "the database is still busy");
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }

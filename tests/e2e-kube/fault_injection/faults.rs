@@ -46,6 +46,8 @@ pub enum Fault {
     DatabaseRestart,
     /// The primary of the database is destroyed, and its synchronous standby promoted.
     DatabaseFailover,
+    /// The primary of the database is destroyed, and a standby promoted that lacks the newest commits.
+    LostEvents,
     /// All processes restart, one after the other.
     RollingRestart,
 }
@@ -117,7 +119,7 @@ impl Services {
     }
 
     /// Returns the service that was active before the last takeover.
-    fn former(&mut self) -> &mut Replica {
+    pub fn former(&mut self) -> &mut Replica {
         &mut self.replicas[self.former]
     }
 
@@ -175,6 +177,7 @@ impl Services {
                 sleep(short).await;
                 self.active().api.release();
             }
+            Fault::LostEvents => panic!("{fault:?} has its own test"),
             Fault::DatabaseRestart => self.database.as_mut().unwrap().restart(),
             Fault::DatabaseFailover => {
                 let database = self.database.take().unwrap();
@@ -218,7 +221,7 @@ impl Services {
         self.wait_for_takeover(fault);
     }
 
-    fn wait_for_takeover(&mut self, fault: Fault) {
+    pub fn wait_for_takeover(&mut self, fault: Fault) {
         self.become_active(fault, Instant::now());
     }
 
@@ -253,7 +256,7 @@ impl Services {
         self.start_former(bench);
     }
 
-    fn start_former(&mut self, bench: &KubeBench) {
+    pub fn start_former(&mut self, bench: &KubeBench) {
         self.start(self.former, bench);
     }
 
@@ -278,7 +281,7 @@ impl Services {
         bench.control.wait_for_audit(late, &bench.namespace, has_late).await;
     }
 
-    fn query(&self, sql: &str) -> String {
+    pub fn query(&self, sql: &str) -> String {
         self.database.as_ref().unwrap().query(sql)
     }
 

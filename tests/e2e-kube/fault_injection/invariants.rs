@@ -91,9 +91,10 @@ impl Witness {
         }
     }
 
-    /// Checks that no attempt of an operation has started two Jobs for a hook.
-    pub fn check_starts(&self) {
-        for (hook, attempts) in &self.starts {
+    /// Checks that no attempt of an operation has started two Jobs for a hook. The service can't know the hooks of the
+    /// operations in `lost`.
+    pub fn check_starts(&self, lost: &BTreeSet<String>) {
+        for (hook, attempts) in self.starts.iter().filter(|(hook, _)| !lost.contains(&hook.0)) {
             for (attempt, jobs) in attempts {
                 assert!(
                     jobs.len() == 1,
@@ -136,6 +137,11 @@ impl Witness {
         let started = self.start_times(&announce).into_iter().min().cloned();
         let steps: Vec<String> = [first(settings), first(routes), started].into_iter().flatten().collect();
         assert!(steps.is_sorted(), "{id} is out of order: {steps:?}");
+    }
+
+    /// Returns the number of hooks that were started more than once in one attempt.
+    pub fn count_repeated(&self) -> usize {
+        self.starts.values().filter(|attempts| attempts.values().any(|jobs| jobs.len() > 1)).count()
     }
 
     fn start_times(&self, hook: &Hook) -> Vec<&String> {

@@ -75,6 +75,11 @@ impl Replica {
         self.running.as_mut().expect("the process runs")
     }
 
+    /// Returns false after [`Self::finish`].
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     pub fn pid(&self) -> u32 {
         self.running.as_ref().expect("the process runs").pid
     }
@@ -85,7 +90,12 @@ impl Replica {
 
     /// Returns true if the process has become active, even if another one has replaced it since.
     pub fn has_become_active(&mut self) -> bool {
-        self.running().has_line(ACTIVE_LINE)
+        self.running().count_lines(ACTIVE_LINE) > 0
+    }
+
+    /// Returns the number of lines in the output of the process so far that contain a text.
+    pub fn count_lines(&mut self, part: &str) -> usize {
+        self.running().count_lines(part)
     }
 
     pub fn wait_until_standby(&mut self) {
