@@ -1,8 +1,8 @@
 //! Fault injection: three services share an operation log in PostgreSQL. In each round, a commit changes six
 //! Applications, and a fault occurs while they are synced. According to the audit log, each hook must start
 //! once in each operation, and each wave must follow the hook before it. Clients request syncs from any
-//! service, and every accepted request must be in the log once and end. A test of its own covers a failover that loses
-//! commits.
+//! service, and every accepted request must be in the log once and end. Tests of their own cover a full disk of the
+//! database, and a failover that loses commits.
 //!
 //! `TIDEGATE_FAULT_ROUNDS=N` sets the number of rounds, and `TIDEGATE_FAULT_SEED=N` repeats an earlier run.
 //! The seed determines the fault of each round, and the number of writes before the fault.
@@ -11,6 +11,7 @@
 mod database;
 mod faults;
 mod fleet;
+pub mod full_disk;
 mod invariants;
 pub mod lost_events;
 mod replica;

@@ -118,6 +118,7 @@ fn tests() -> Vec<suite::Test> {
         shared_log::an_unavailable_database_is_reported,
         fault_injection::services_with_a_shared_log_survive_faults,
         fault_injection::lost_events::lost_events_are_reported_after_an_asynchronous_failover,
+        fault_injection::full_disk::a_full_disk_of_the_database_pauses_operations,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
         output::hook_output_is_shown_while_the_hook_runs,
         output::missing_logs_are_noted_and_the_sync_continues,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate_testkit::tcp_proxy::ServerAddress;
 
 use super::replica::Replica;
-use crate::postgres_server::PostgresServer;
+use crate::postgres_server::{PostgresServer, SmallDisk};
 
 /// Maximum time until the standby has stopped replicating, and until the services' transactions have ended.
 const STOP_TIMEOUT: Duration = Duration::from_secs(600);
@@ -38,6 +38,12 @@ impl Database {
         Some(Self::with_primary(PostgresServer::start_separate()?, replication))
     }
 
+    /// Starts a primary whose disk can be filled. Returns `None` if PostgreSQL isn't installed, or if this requires more
+    /// permissions.
+    pub fn start_on_small_disk(disk: SmallDisk) -> Option<Self> {
+        Some(Self::with_primary(PostgresServer::start_on_small_disk(disk)?, Replication::Synchronous))
+    }
+
     fn with_primary(first: PostgresServer, replication: Replication) -> Self {
         let second = PostgresServer::start_standby(&first);
         let url = first.new_log_url();
@@ -63,6 +69,20 @@ impl Database {
     /// Runs SQL on the primary.
     pub fn query(&self, sql: &str) -> String {
         self.servers[self.primary].psql(&self.url, sql)
+    }
+
+    /// Returns the primary.
+    pub fn primary(&self) -> &PostgresServer {
+        &self.servers[self.primary]
+    }
+
+    /// Fills the disk of the primary until it rejects writes or stops.
+    pub fn fill_disk(&self, disk: SmallDisk) {
+        self.primary().fill_disk();
+        if disk == SmallDisk::WriteAheadLog {
+            // The server has already reserved space for some segments.
+            wait_for(|| self.primary().try_psql(&self.url, "SELECT pg_switch_wal()").is_err());
+        }
     }
 
     fn query_standby(&self, sql: &str) -> String {

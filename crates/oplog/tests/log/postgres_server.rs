@@ -23,6 +23,22 @@ while read -r signal; do kill -"$signal" $pid; wait $pid; run "$0" "$@"; done
 kill -QUIT $pid; wait $pid; rm -rf "$TIDEGATE_TEST_FOLDER"
 "#;
 
+/// Mounts a small disk in the folder `$1` of the data, and runs the rest of the arguments as the user `$2` and the group
+/// `$3`. The mount belongs to the namespace of the process, so it disappears with the process.
+const SMALL_DISK: &str = r#"
+set -e
+mv "$1" "$1.saved"
+mkdir "$1"
+mount -t tmpfs -o size=96m,mode=700,uid="$2",gid="$3" tmpfs "$1"
+cp -a "$1.saved/." "$1"
+rm -rf "$1.saved"
+disk=$1 user=$2 group=$3
+shift 3
+setpriv --reuid "$user" --regid "$group" --clear-groups "$@" || true
+umount "$disk"
+rm -rf "$TIDEGATE_TEST_FOLDER"
+"#;
+
 /// A running server.
 pub struct PostgresServer {
     folder: PathBuf,
@@ -30,6 +46,8 @@ pub struct PostgresServer {
     programs: PathBuf,
     guard: Child,
     guard_output: BufReader<ChildStdout>,
+    /// File that can fill the small disk, if there is one.
+    ballast: Option<PathBuf>,
 }
 
 /// Durability of a commit.
@@ -40,6 +58,25 @@ enum Durability {
     /// Survives a crash of the machine.
     #[allow(dead_code, reason = "not all users of this module need it")]
     OnDisk,
+}
+
+/// Folder of a server's data that can run out of space.
+#[allow(dead_code, reason = "not all users of this module need it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmallDisk {
+    /// Tables and indexes. If it is full, the server rejects writes.
+    Tables,
+    /// Write-ahead log. If it is full, the server stops.
+    WriteAheadLog,
+}
+
+impl SmallDisk {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Tables => "base",
+            Self::WriteAheadLog => "pg_wal",
+        }
+    }
 }
 
 /// User that the server runs as, and its IDs if it differs from the current user.
@@ -68,7 +105,24 @@ impl PostgresServer {
     }
 
     fn start_if_installed(durability: Durability) -> Option<Self> {
-        let server = programs().map(|programs| Self::start(&programs, durability));
+        Self::start_with_options(durability, None)
+    }
+
+    /// Starts a server that no other test uses. A folder of its data is on a small disk. Returns `None` if this requires
+    /// more permissions.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn start_on_small_disk(disk: SmallDisk) -> Option<Self> {
+        const TRIAL: &str = "mount -t tmpfs tmpfs /mnt";
+        let trial = Command::new("unshare").args(["--mount", "sh", "-c", TRIAL]).output();
+        if server_user().ids.is_none() || !trial.is_ok_and(|trial| trial.status.success()) {
+            eprintln!("skipped: only root can mount a small disk");
+            return None;
+        }
+        Self::start_with_options(Durability::Fast, Some(disk))
+    }
+
+    fn start_with_options(durability: Durability, disk: Option<SmallDisk>) -> Option<Self> {
+        let server = programs().map(|programs| Self::start(&programs, durability, disk));
         if server.is_none() {
             assert!(
                 std::env::var_os("TIDEGATE_REQUIRE_POSTGRES").is_none(),
@@ -79,10 +133,10 @@ impl PostgresServer {
         server
     }
 
-    fn start(programs: &Path, durability: Durability) -> Self {
+    fn start(programs: &Path, durability: Durability, disk: Option<SmallDisk>) -> Self {
         let arguments =
             ["--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale", "--username=tidegate"];
-        Self::start_with_data(programs, "initdb", &arguments, durability)
+        Self::start_with_data(programs, "initdb", &arguments, durability, disk)
     }
 
     /// Starts a server that replicates another one.
@@ -91,11 +145,17 @@ impl PostgresServer {
         let host = format!("--host={}", primary.folder.display());
         let arguments =
             [host.as_str(), "--username=tidegate", "--write-recovery-conf", "--checkpoint=fast", "--no-sync"];
-        Self::start_with_data(&primary.programs, "pg_basebackup", &arguments, Durability::Fast)
+        Self::start_with_data(&primary.programs, "pg_basebackup", &arguments, Durability::Fast, None)
     }
 
     /// Creates the data with a program, and starts the server.
-    fn start_with_data(programs: &Path, program: &str, arguments: &[&str], durability: Durability) -> Self {
+    fn start_with_data(
+        programs: &Path,
+        program: &str,
+        arguments: &[&str],
+        durability: Durability,
+        disk: Option<SmallDisk>,
+    ) -> Self {
         let user = server_user();
         let folder = tempfile::tempdir().unwrap().keep();
         let data = folder.join("data");
@@ -109,7 +169,22 @@ impl PostgresServer {
         }
         let made = create.output().unwrap();
         assert!(made.status.success(), "{program}: {}", String::from_utf8_lossy(&made.stderr));
-        let mut guard = Command::new("sh");
+        let small = disk.map(|disk| data.join(disk.folder()));
+        let mut guard = match (&small, user.ids) {
+            (Some(folder), Some((uid, gid))) => {
+                let mut guard = Command::new("unshare");
+                guard.args(["--mount", "sh", "-c", SMALL_DISK, "sh"]).arg(folder);
+                guard.args([&uid.to_string(), &gid.to_string(), "sh"]);
+                guard
+            }
+            _ => {
+                let mut guard = Command::new("sh");
+                if let Some((uid, gid)) = user.ids {
+                    guard.uid(uid).gid(gid);
+                }
+                guard
+            }
+        };
         guard.args(["-c", GUARD]).arg(programs.join("postgres")).arg("-D").arg(&data);
         let fsync = match durability {
             Durability::Fast => "fsync=off",
@@ -120,13 +195,16 @@ impl PostgresServer {
         // A standby must not wait for seconds after a restart of the primary.
         guard.args(["-c", "wal_retrieve_retry_interval=100ms"]);
         guard.env("TIDEGATE_TEST_FOLDER", &folder).current_dir(&folder);
-        if let Some((uid, gid)) = user.ids {
-            guard.uid(uid).gid(gid);
-        }
         let log = fs::File::create(folder.join("log")).unwrap();
         let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let guard_output = BufReader::new(guard.stdout.take().unwrap());
-        let mut server = Self { folder, user: user.name, programs: programs.to_owned(), guard, guard_output };
+        // The disk is only visible to processes in its namespace.
+        let ballast = small.map(|folder| {
+            let inside = folder.strip_prefix("/").unwrap().join("ballast");
+            PathBuf::from(format!("/proc/{}/root", guard.id())).join(inside)
+        });
+        let mut server =
+            Self { folder, user: user.name, programs: programs.to_owned(), guard, guard_output, ballast };
         server.wait_until_ready();
         server
     }
@@ -136,6 +214,24 @@ impl PostgresServer {
     pub fn restart_immediately(&mut self) {
         writeln!(self.guard.stdin.as_ref().unwrap(), "QUIT").unwrap();
         self.wait_until_ready();
+    }
+
+    /// Fills the small disk.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn fill_disk(&self) {
+        let mut ballast = fs::File::create(self.ballast.as_ref().unwrap()).unwrap();
+        let mut size = 1 << 20;
+        while size > 0 {
+            if ballast.write_all(&vec![0; size]).is_err() {
+                size /= 2;
+            }
+        }
+    }
+
+    /// Frees space on the small disk.
+    #[allow(dead_code, reason = "not all users of this module need it")]
+    pub fn free_disk(&self) {
+        fs::remove_file(self.ballast.as_ref().unwrap()).unwrap();
     }
 
     /// Stops the server in immediate mode, as if it had crashed, and deletes its data.
@@ -181,6 +277,11 @@ impl PostgresServer {
 
     /// Runs SQL with `psql` in the schema of a log, and returns the output without headers.
     pub fn psql(&self, url: &str, sql: &str) -> String {
+        self.try_psql(url, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// Runs SQL as [`Self::psql`] does. Returns the error if it fails.
+    pub fn try_psql(&self, url: &str, sql: &str) -> Result<String, String> {
         let schema = url.rsplit_once("schema=").unwrap().1;
         let search_path = format!("SET search_path = {schema}");
         let output = Command::new(self.programs.join("psql"))
@@ -189,8 +290,10 @@ impl PostgresServer {
             .arg(&self.folder)
             .output()
             .unwrap();
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     }
 }
 
