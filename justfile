@@ -111,7 +111,7 @@ damage N="10000":
     TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-oplog --test log random_damage -- --nocapture
     TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-cli --test e2e damage -- --nocapture
 
-# Injects N faults into three services that share an operation log in PostgreSQL: kills, suspensions, network faults, database restarts.
+# Injects N faults into three services that share an operation log in PostgreSQL: kills, suspensions, network faults, database restarts, clock jumps.
 nemesis N="1000":
     TIDEGATE_FAULT_ROUNDS={{ N }} TIDEGATE_REQUIRE_POSTGRES=1 cargo test --package tidegate-cli --test e2e-kube fault_injection -- --nocapture
 

@@ -33,7 +33,7 @@ use crate::thirty_applications::Dice;
 use self::database::{Database, Replication};
 use self::faults::{Fault, REPLICAS, Services};
 use self::invariants::{LoggedOperation, Witness};
-use self::replica::Replica;
+use self::replica::{Replica, fake_clock_library};
 
 const ROUNDS: u64 = 3;
 /// Number of rounds in the long form, on each version of Kubernetes. `just nemesis` runs more.
@@ -86,6 +86,9 @@ pub async fn services_with_a_shared_log_survive_faults() {
         (None, None) => SEED,
     };
     let first = number("TIDEGATE_FAULT_FIRST_ROUND").unwrap_or(0);
+    if fake_clock_library().is_none() {
+        println!("skipped: clock jumps, because the package faketime is not installed");
+    }
     println!("faults from seed {seed}; repeat them with TIDEGATE_FAULT_SEED={seed}");
     let Some(database) = Database::start(Replication::Synchronous) else { return };
     let mut run = FaultInjection::start(seed, database).await;
@@ -233,6 +236,7 @@ impl FaultInjection {
         for operation in &new {
             self.witness.check_operation(operation, self.has_hooks(&operation.id));
         }
+        self.witness.check_id_order(&operations);
         self.ended.extend(new.iter().map(|one| one.id.clone()));
         for reason in accepted {
             let count = new.iter().filter(|one| one.reason == *reason).count();
@@ -255,8 +259,7 @@ impl FaultInjection {
     fn finish(mut self, rounds: u64) {
         let order: Vec<usize> = self.services.standbys().chain([self.services.active]).collect();
         for index in order {
-            self.services.replicas[index].signal("TERM");
-            self.services.replicas[index].finish().expect_code(0);
+            self.services.replicas[index].stop();
         }
         let (starts, unknown) = self.witness.counts();
         println!(

@@ -7,7 +7,7 @@ use tidegate_testkit::tcp_proxy::{Direction, TcpProxy};
 use tokio::time::sleep;
 
 use super::database::Database;
-use super::replica::Replica;
+use super::replica::{Replica, fake_clock_library};
 use crate::kube_bench::KubeBench;
 use crate::thirty_applications::Dice;
 
@@ -18,6 +18,12 @@ const SHORT_FAULT_MILLIS: u64 = 4000;
 /// Time after which a standby must have taken over, even on a busy machine.
 const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Offsets of the wall clocks. The certificate of the API server is valid since an hour before the test.
+const AHEAD: &str = "+61m";
+const BEHIND: &str = "-55m";
+/// Query for the process IDs of the leaders.
+const OWNERS: &str =
+    "SELECT DISTINCT split_part(name, ' ', 2) FROM shard JOIN replica ON owner = incarnation";
 /// First minor version of Kubernetes that can create a Job suspended.
 const FIRST_WITH_SUSPENDED_JOBS: u32 = 22;
 
@@ -48,11 +54,13 @@ pub enum Fault {
     DatabaseFailover,
     /// The primary of the database is destroyed, and a standby promoted that lacks the newest commits.
     LostEvents,
+    /// The clock of one standby is ahead, and that of another behind. One of them takes over, and its clock jumps.
+    ClockJump,
     /// All processes restart, one after the other.
     RollingRestart,
 }
 
-const ALL: [Fault; 11] = [
+const ALL: [Fault; 12] = [
     Fault::LateRequests,
     Fault::LostResponses,
     Fault::Kill,
@@ -63,6 +71,7 @@ const ALL: [Fault; 11] = [
     Fault::ApiHold,
     Fault::DatabaseRestart,
     Fault::DatabaseFailover,
+    Fault::ClockJump,
     Fault::RollingRestart,
 ];
 
@@ -82,9 +91,13 @@ impl Fault {
     }
 
     /// Returns false if the server can't create a Job suspended, and the fault delivers creations late. They
-    /// would run the Job.
+    /// would run the Job. The clock requires a library.
     fn is_supported(self, minor: u32) -> bool {
-        minor >= FIRST_WITH_SUSPENDED_JOBS || !matches!(self, Self::LateRequests | Self::Partition)
+        match self {
+            Self::LateRequests | Self::Partition => minor >= FIRST_WITH_SUSPENDED_JOBS,
+            Self::ClockJump => fake_clock_library().is_some(),
+            _ => true,
+        }
     }
 
     /// Returns the number of writes before the fault.
@@ -183,13 +196,20 @@ impl Services {
                 let database = self.database.take().unwrap();
                 self.database = Some(database.fail_over(&self.replicas));
             }
+            Fault::ClockJump => {
+                let is_first_ahead = dice.roll(2) == 0;
+                for (index, is_first) in self.standbys().zip([true, false]) {
+                    let standby = &mut self.replicas[index];
+                    standby.stop();
+                    standby.start_with_clock(bench, if is_first == is_first_ahead { AHEAD } else { BEHIND });
+                    standby.wait_until_standby();
+                }
+                self.hand_over(fault, bench);
+                self.active().set_clock("+0");
+            }
             Fault::RollingRestart => {
                 self.restart_standbys(bench);
-                self.active().signal("TERM");
-                let stopped = Instant::now();
-                self.active().finish().expect_code(0);
-                self.become_active(fault, stopped);
-                self.start_former(bench);
+                self.hand_over(fault, bench);
             }
         }
     }
@@ -210,9 +230,21 @@ impl Services {
                 self.former().release_database();
                 self.end_replaced(bench, None).await;
             }
+            Fault::ClockJump => {
+                assert_eq!(self.query(OWNERS), self.active().pid().to_string(), "a standby has taken over");
+                return false;
+            }
             _ => return false,
         }
         true
+    }
+
+    /// Restarts the active process, so that a standby takes over.
+    fn hand_over(&mut self, fault: Fault, bench: &KubeBench) {
+        let stopped = Instant::now();
+        self.active().stop();
+        self.become_active(fault, stopped);
+        self.start_former(bench);
     }
 
     fn kill(&mut self, fault: Fault) {
@@ -268,8 +300,7 @@ impl Services {
 
     fn restart_standbys(&mut self, bench: &KubeBench) {
         for index in self.standbys() {
-            self.replicas[index].signal("TERM");
-            self.replicas[index].finish().expect_code(0);
+            self.replicas[index].stop();
             self.start(index, bench);
         }
     }
@@ -288,8 +319,6 @@ impl Services {
     /// Checks that exactly one process is active, according to the database, to the Lease and to the processes. After
     /// a short fault, a busy machine may have caused a takeover.
     pub async fn check_active(&mut self, bench: &KubeBench) {
-        const OWNERS: &str =
-            "SELECT DISTINCT split_part(name, ' ', 2) FROM shard JOIN replica ON owner = incarnation";
         let owner = self.query(OWNERS);
         let pids = self.replicas.each_ref().map(|replica| replica.pid().to_string());
         let active = pids.iter().position(|pid| *pid == owner).expect("another process owns the log");

@@ -71,6 +71,8 @@ fn manifests(number: usize, version: &str) -> String {
             "metadata": {"name": name, "annotations": {
                 "argocd.argoproj.io/hook": hook, "argocd.argoproj.io/hook-delete-policy": policy,
                 "sim.tidegate.dev/ready-after": format!("{millis}ms"),
+                // Shorter than a difference between the clocks of two services.
+                "tidegate.dev/timeout": "30m",
             }},
             "spec": {"backoffLimit": 0, "template": {"spec": {
                 "restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}],

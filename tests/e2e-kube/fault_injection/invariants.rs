@@ -153,6 +153,26 @@ impl Witness {
         jobs.filter_map(|uid| self.completions.get(uid)).collect()
     }
 
+    /// Checks that the IDs of an Application's operations are in the order of their first writes, whatever the clocks of
+    /// the services.
+    pub fn check_id_order(&self, operations: &[LoggedOperation]) {
+        let mut writes: BTreeMap<(usize, &str), &String> = BTreeMap::new();
+        for LoggedOperation { id, number, .. } in operations {
+            let names = fleet::resources(*number).into_iter();
+            let times = names.filter_map(|name| self.writes.get(&(id.clone(), name))?.first());
+            let starts =
+                fleet::hooks(*number).into_iter().flat_map(|hook| self.start_times(&(id.clone(), hook)));
+            if let Some(first) = times.chain(starts).min() {
+                writes.insert((*number, id), first);
+            }
+        }
+        let all: Vec<_> = writes.into_iter().collect();
+        for pair in all.windows(2) {
+            let [((app, id), first), ((next_app, next_id), next)] = pair else { unreachable!() };
+            assert!(app != next_app || first < next, "{next_id} wrote at {next}, before {id} at {first}");
+        }
+    }
+
     /// Returns the numbers of started hooks and of hooks with an unknown outcome.
     pub fn counts(&self) -> (usize, usize) {
         (self.starts.len(), self.unknown.len())

@@ -1,5 +1,6 @@
 //! A service with its own state directory, user, and proxies to the API server and to the database.
 
+use std::fs;
 use std::path::PathBuf;
 
 use tidegate_testkit::kube::User;
@@ -27,6 +28,8 @@ pub struct Replica {
     kubeconfig: PathBuf,
     arguments: Vec<String>,
     running: Option<Running>,
+    /// File with the offset of the wall clock.
+    clock: PathBuf,
 }
 
 impl Replica {
@@ -56,18 +59,45 @@ impl Replica {
             ["--advertise", url.as_str()],
         ];
         let arguments = arguments.concat().into_iter().map(str::to_owned).collect();
-        Self { directory, user, api, url, databases, kubeconfig, arguments, running: None }
+        let clock = bench.path().join(format!("clock-{directory}"));
+        Self { directory, user, api, url, databases, kubeconfig, arguments, running: None, clock }
     }
 
     /// Starts the process. Connections of an earlier process are closed first.
     pub fn start(&mut self, bench: &KubeBench) {
+        self.start_with(bench, &[]);
+    }
+
+    /// Starts the process with a wall clock that is ahead of or behind the real time, for example by `+1h`. Requires
+    /// [`fake_clock_library`].
+    pub fn start_with_clock(&mut self, bench: &KubeBench, offset: &str) {
+        self.set_clock(offset);
+        let library = fake_clock_library().expect("the library is installed");
+        let clock = self.clock.to_str().unwrap().to_owned();
+        let variables = [
+            ("LD_PRELOAD", library.to_str().unwrap()),
+            ("FAKETIME_TIMESTAMP_FILE", clock.as_str()),
+            ("FAKETIME_CACHE_DURATION", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+            ("NO_FAKE_STAT", "1"),
+        ];
+        self.start_with(bench, &variables);
+    }
+
+    /// Makes the wall clock of a process jump within a second. The process was started with
+    /// [`Self::start_with_clock`].
+    pub fn set_clock(&self, offset: &str) {
+        fs::write(&self.clock, offset).unwrap();
+    }
+
+    fn start_with(&mut self, bench: &KubeBench, variables: &[(&str, &str)]) {
         for proxy in self.databases.iter().chain([&self.api]) {
             proxy.disconnect();
             proxy.release();
         }
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let mut command = bench.command(&arguments);
-        command.env("KUBECONFIG", &self.kubeconfig);
+        command.env("KUBECONFIG", &self.kubeconfig).envs(variables.iter().copied());
         self.running = Some(Running::start(command));
     }
 
@@ -111,6 +141,12 @@ impl Replica {
         self.running.take().expect("the process runs").finish()
     }
 
+    /// Shuts the process down.
+    pub fn stop(&mut self) {
+        self.signal("TERM");
+        self.finish().expect_code(0);
+    }
+
     /// Holds back all bytes to and from the database.
     pub fn hold_database(&self) {
         for proxy in &self.databases {
@@ -131,6 +167,12 @@ impl Replica {
         self.api.hold(Direction::ToServer);
         self.api.hold(Direction::ToClient);
     }
+}
+
+/// Returns the library that changes the wall clock of a process, or `None` if the package `faketime` isn't installed.
+pub fn fake_clock_library() -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|library| library.exists())
 }
 
 impl Drop for Replica {
