@@ -21,6 +21,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Offsets of the wall clocks. The certificate of the API server is valid since an hour before the test.
 const AHEAD: &str = "+61m";
 const BEHIND: &str = "-55m";
+/// Number of times that a standby joins and leaves in a round.
+const JOINS: usize = 10;
 /// Query for the process IDs of the leaders.
 const OWNERS: &str =
     "SELECT DISTINCT split_part(name, ' ', 2) FROM shard JOIN replica ON owner = incarnation";
@@ -56,11 +58,13 @@ pub enum Fault {
     LostEvents,
     /// The clock of one standby is ahead, and that of another behind. One of them takes over, and its clock jumps.
     ClockJump,
+    /// A standby joins and leaves many times.
+    JoinsAndLeaves,
     /// All processes restart, one after the other.
     RollingRestart,
 }
 
-const ALL: [Fault; 12] = [
+const ALL: [Fault; 13] = [
     Fault::LateRequests,
     Fault::LostResponses,
     Fault::Kill,
@@ -72,6 +76,7 @@ const ALL: [Fault; 12] = [
     Fault::DatabaseRestart,
     Fault::DatabaseFailover,
     Fault::ClockJump,
+    Fault::JoinsAndLeaves,
     Fault::RollingRestart,
 ];
 
@@ -207,6 +212,15 @@ impl Services {
                 self.hand_over(fault, bench);
                 self.active().set_clock("+0");
             }
+            Fault::JoinsAndLeaves => {
+                let index = self.standbys().next().unwrap();
+                let standby = &mut self.replicas[index];
+                for _ in 0..JOINS {
+                    standby.stop();
+                    standby.start(bench);
+                    standby.wait_until_standby();
+                }
+            }
             Fault::RollingRestart => {
                 self.restart_standbys(bench);
                 self.hand_over(fault, bench);
@@ -230,7 +244,7 @@ impl Services {
                 self.former().release_database();
                 self.end_replaced(bench, None).await;
             }
-            Fault::ClockJump => {
+            Fault::ClockJump | Fault::JoinsAndLeaves => {
                 assert_eq!(self.query(OWNERS), self.active().pid().to_string(), "a standby has taken over");
                 return false;
             }
