@@ -164,6 +164,8 @@ struct Controller {
     /// Relation of the newest commit's manifests to those of the running operation.
     newest_manifests: ManifestComparison,
     steps: usize,
+    /// Effects that this controller doesn't execute, by name.
+    unhandled_effects: Vec<String>,
     /// Effects and calls of the last input, by name.
     last_effects: Vec<String>,
 }
@@ -243,6 +245,7 @@ impl Controller {
             superseding_refusal: Some("its hook is running".to_owned()),
             newest_manifests: ManifestComparison::Different,
             steps: 0,
+            unhandled_effects: Vec::new(),
             last_effects: Vec::new(),
         }
     }
@@ -300,11 +303,12 @@ impl Controller {
                 | Effect::ReleaseProjects
                 | Effect::AnnounceRefusal { .. }
                 | Effect::CompareOther(_)
-                | Effect::RegisterDependencies(_)
-                | Effect::WithdrawPlan { .. }
-                | Effect::Report { .. } => {}
-                // The tests of these effects deliver the results.
-                Effect::CompareRevisions { .. } | Effect::CheckPlan { .. } => {}
+                | Effect::RegisterDependencies(_) => {}
+                // The tables deliver the results. The properties don't cover approvals and child operations.
+                effect @ (Effect::WithdrawPlan { .. }
+                | Effect::Report { .. }
+                | Effect::CompareRevisions { .. }
+                | Effect::CheckPlan { .. }) => self.unhandled_effects.push(name_of(&effect)),
             }
         }
     }
@@ -450,7 +454,14 @@ impl Controller {
                 let shop = "shop".to_owned();
                 self.log.push(EngineOperation {
                     id,
-                    request: sync_request(&application, &request, Destination::Simulated, shop, &[sync.revision]).unwrap(),
+                    request: sync_request(
+                        &application,
+                        &request,
+                        Destination::Simulated,
+                        shop,
+                        &[sync.revision],
+                    )
+                    .unwrap(),
                     is_deletion: operation::deletion_cascade(&request).is_some(),
                     is_automated: request.initiated_by.automated
                         && operation::deletion_cascade(&request).is_none(),

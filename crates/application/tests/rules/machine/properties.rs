@@ -138,6 +138,7 @@ proptest! {
             controller.settle();
         }
         let is_deleting = controller.app().is_deleting();
+        prop_assert_eq!(&controller.unhandled_effects, &Vec::<String>::new());
         prop_assert_eq!(controller.is_released, is_deleting, "a deletion ends");
         prop_assert!(controller.answers.values().all(Option::is_some), "every client has an answer");
         prop_assert_eq!(&controller.app().operation, &None, "every operation ends");
@@ -176,6 +177,7 @@ proptest! {
             }
             prop_assert_eq!(controller.deployed, controller.commit);
         }
+        prop_assert_eq!(&controller.unhandled_effects, &Vec::<String>::new());
         prop_assert_eq!(controller.log.len(), commits as usize, "each commit was deployed once");
     }
 }
