@@ -124,6 +124,7 @@ pub(crate) fn is_rejection(error: &LogError) -> bool {
             | LogError::Encoding { .. }
             | LogError::Gap { .. }
             | LogError::Fenced { .. }
+            | LogError::NotOwner
             | LogError::OtherReplica { .. }
             | LogError::Compacted { .. }
             | LogError::BlobMissing { .. }

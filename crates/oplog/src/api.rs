@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_model::{Digest, StreamId, Timestamp};
+use uuid::Uuid;
 
 use crate::{
     ApplicationInventory, CompactionResult, Damage, History, ImpairedStream, InventoryUpdate, LogError,
@@ -70,6 +71,11 @@ pub trait OperationLog: Send + Sync + 'static {
 
     /// Returns the damage found on open, and how it was handled.
     fn damage(&self) -> Vec<Damage>;
+
+    /// Returns the ID of this process among the replicas of a shared log. The default implementation returns `None`.
+    fn replica_id(&self) -> Option<Uuid> {
+        None
+    }
 
     /// Checks, without writing, that the log is still at its original path, and otherwise returns
     /// [`LogError::Moved`]. The default implementation always succeeds.

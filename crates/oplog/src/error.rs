@@ -541,8 +541,8 @@ pub enum LogError {
         streams: String,
     },
 
-    /// This process is not the leader.
-    #[error("this process is not the leader of the operation log, so it cannot write to it")]
+    /// This process owns no part of the log. It may be a standby.
+    #[error("this process owns no part of the operation log, so it cannot write to it")]
     NotOwner,
 
     /// Another replica owns the part of the log with this stream.

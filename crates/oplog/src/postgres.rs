@@ -556,6 +556,10 @@ impl OperationLog for PostgresLog {
     fn damage(&self) -> Vec<Damage> {
         Vec::new()
     }
+
+    fn replica_id(&self) -> Option<Uuid> {
+        Some(self.inner.incarnation)
+    }
 }
 
 impl Blobs for PostgresLog {

@@ -225,6 +225,8 @@ mod tests {
             }
             assert!(self.rows.values().filter(|row| row.1.is_some()).count() <= MOVES_MAX);
             for (owner, requested_by) in self.rows.values_mut() {
+                *requested_by = requested_by
+                    .filter(|by| candidates.iter().any(|one| one.incarnation == *by && !one.is_draining));
                 if *owner == Some(me) && requested_by.is_some() {
                     (*owner, *requested_by) = (*requested_by, None);
                     self.moves += 1;

@@ -417,8 +417,8 @@ impl Inner {
 
     /// Gives up all shards and leaves.
     pub(super) async fn leave(&self, client: &Client) -> Result<(), LogError> {
-        const FREE: &str =
-            "UPDATE shard SET owner = NULL, requested_by = NULL, epoch = epoch + 1 WHERE owner = $1";
+        const FREE: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 ORDER BY id FOR UPDATE) UPDATE shard SET owner \
+             = NULL, requested_by = NULL, epoch = epoch + 1 WHERE id IN (SELECT id FROM mine)";
         const LEAVE: &str = "DELETE FROM replica WHERE incarnation = $1";
         let me: [Parameter<'_>; 1] = [(&self.incarnation, Type::UUID)];
         within("free the shards", client.execute_typed(FREE, &me)).await?;

@@ -31,12 +31,16 @@ pub(super) struct Sharing {
     client: Option<Client>,
     watch: ReplicaWatch,
     free: FreeShards,
+    /// Shards of a handover whose outcome is unknown.
+    doubtful: Vec<i16>,
 }
 
 impl PostgresLog {
     /// Takes part in the distribution of the shards, and returns the shards that this replica owns. Must be called
     /// about once a second, so that the replica can tell which other ones are dead. Only for a replica that joined
     /// with [`PostgresOptions::shares`](super::PostgresOptions::shares).
+    ///
+    /// Like every write, waits while an append waits for the database.
     ///
     /// # Errors
     ///
@@ -62,6 +66,8 @@ impl Inner {
         let mut sharing = self.sharing.lock().await;
         self.check_usable()?;
         let client = self.sharing_client(&mut sharing).await?;
+        self.settle_handover(&client, &mut sharing.doubtful).await?;
+        self.withdraw_requests(&client).await?;
         let observed = self.observe_replicas(&client, &mut sharing.watch).await?;
         let evicted = self.evict(&client, &observed.dead).await?;
         let candidates: Vec<Candidate> = observed
@@ -100,24 +106,55 @@ impl Inner {
     }
 
     async fn hand_over(&self, shards: BTreeSet<Shard>) -> Result<(), LogError> {
-        const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND id = ANY($2) AND requested_by IN (SELECT \
-             incarnation FROM replica WHERE evicted_by IS NULL) ORDER BY id FOR UPDATE) UPDATE shard SET owner = \
-             requested_by, requested_by = NULL, epoch = epoch + 1 WHERE id IN (SELECT id FROM mine)";
+        // Locking the requesters prevents them from leaving. The epoch ensures that the statement has no effect if it
+        // arrives late.
+        const QUERY: &str = "WITH live AS (SELECT incarnation FROM replica WHERE evicted_by IS NULL AND drain_requested_at IS \
+             NULL ORDER BY incarnation FOR KEY SHARE), mine AS (SELECT s.id FROM shard s JOIN unnest($2, $3) AS n(id, epoch) \
+             ON s.id = n.id AND s.epoch = n.epoch WHERE s.owner = $1 AND s.requested_by IN (SELECT incarnation FROM live) \
+             ORDER BY s.id FOR UPDATE OF s) UPDATE shard SET owner = requested_by, requested_by = NULL, epoch = epoch + 1 \
+             WHERE id IN (SELECT id FROM mine)";
         // The next step must not add the shards to the tenure before they are handed over.
         let mut sharing = self.sharing.lock().await;
         self.check_usable()?;
-        {
+        let (ids, epochs): (Vec<i16>, Vec<i64>) = {
             let mut writer = self.writer.lock().await;
             let is_left = |shard: i16| Shard::from_row(shard).is_some_and(|shard| shards.contains(&shard));
-            writer.tenure.retain(|shard, _| !is_left(*shard));
-            writer.heads.retain(|_, head| !is_left(head.shard));
-        }
-        let ids: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
+            let (left, kept): (BTreeMap<_, _>, _) =
+                std::mem::take(&mut writer.tenure).into_iter().partition(|(shard, _)| is_left(*shard));
+            writer.tenure = kept;
+            writer.forget_unowned();
+            left.into_iter().unzip()
+        };
+        sharing.doubtful = ids.clone();
         let client = self.sharing_client(&mut sharing).await?;
-        let parameters: [Parameter<'_>; 2] = [(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY)];
+        let parameters: [Parameter<'_>; 3] =
+            [(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY), (&epochs, Type::INT8_ARRAY)];
         within("hand over shards", client.execute_typed(QUERY, &parameters)).await?;
         sharing.client = Some(client);
+        sharing.doubtful.clear();
         Ok(())
+    }
+
+    /// Makes sure that a handover whose outcome is unknown can't take effect later. Waits for its transaction.
+    async fn settle_handover(&self, client: &Client, doubtful: &mut Vec<i16>) -> Result<(), LogError> {
+        const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND id = ANY($2) ORDER BY id FOR UPDATE) \
+             UPDATE shard SET epoch = epoch + 1 WHERE id IN (SELECT id FROM mine)";
+        if !doubtful.is_empty() {
+            let parameters: [Parameter<'_>; 2] =
+                [(&self.incarnation, Type::UUID), (doubtful, Type::INT2_ARRAY)];
+            within("settle a handover", client.execute_typed(QUERY, &parameters)).await?;
+            doubtful.clear();
+        }
+        Ok(())
+    }
+
+    /// Removes requests for this replica's shards by replicas that stop or have stopped.
+    async fn withdraw_requests(&self, client: &Client) -> Result<(), LogError> {
+        const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND requested_by IS NOT NULL AND requested_by \
+             NOT IN (SELECT incarnation FROM replica WHERE evicted_by IS NULL AND drain_requested_at IS NULL) ORDER BY id FOR \
+             UPDATE) UPDATE shard SET requested_by = NULL WHERE id IN (SELECT id FROM mine)";
+        let parameters: [Parameter<'_>; 1] = [(&self.incarnation, Type::UUID)];
+        within("withdraw requests", client.execute_typed(QUERY, &parameters)).await.map(drop)
     }
 
     async fn sharing_client(&self, sharing: &mut Sharing) -> Result<Client, LogError> {
@@ -138,18 +175,23 @@ impl Inner {
         within("ask for shards", client.execute_typed(QUERY, &parameters)).await.map(drop)
     }
 
-    /// Updates the tenure with the shards that this replica owns. The heads of new shards are read from the database,
-    /// because another replica has changed them.
-    async fn update_tenure(&self, client: &Client, writer: &mut Writer) -> Result<(), LogError> {
+    /// Updates the tenure with the shards that this replica owns.
+    pub(super) async fn update_tenure(&self, client: &Client, writer: &mut Writer) -> Result<(), LogError> {
         const QUERY: &str = "SELECT id, epoch FROM shard WHERE owner = $1";
         let tenure: BTreeMap<i16, i64> = within("read the shards", async {
             let rows = client.query_typed(QUERY, &[(&self.incarnation, Type::UUID)]).await?;
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
         })
         .await?;
-        let before = std::mem::replace(&mut writer.tenure, tenure);
-        let Writer { tenure, heads, .. } = writer;
-        heads.retain(|_, head| before.contains_key(&head.shard) && tenure.contains_key(&head.shard));
+        let before = std::mem::take(&mut writer.tenure);
+        // Another replica may have changed the streams of a shard with another epoch.
+        writer.tenure = tenure
+            .iter()
+            .filter(|(id, epoch)| before.get(id) == Some(epoch))
+            .map(|(id, epoch)| (*id, *epoch))
+            .collect();
+        writer.forget_unowned();
+        writer.tenure = tenure;
         Ok(())
     }
 }
@@ -157,8 +199,8 @@ impl Inner {
 /// Returns the rows of all shards. Owners that were declared dead count as none.
 async fn read_shards(client: &Client) -> Result<Vec<ShardRow>, LogError> {
     const QUERY: &str = "SELECT s.id, r.incarnation, q.incarnation FROM shard s LEFT JOIN replica r ON r.incarnation = \
-         s.owner AND r.evicted_by IS NULL LEFT JOIN replica q ON q.incarnation = s.requested_by AND q.evicted_by IS NULL \
-         ORDER BY s.id";
+         s.owner AND r.evicted_by IS NULL LEFT JOIN replica q ON q.incarnation = s.requested_by AND q.evicted_by IS NULL AND \
+         q.drain_requested_at IS NULL ORDER BY s.id";
     within("read the shards", async {
         client
             .query_typed(QUERY, &[])

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::append::{CommitError, GroupRows, StreamHead};
 use super::connection::within;
+use super::distribution::Shard;
 use super::replicas::Claim;
 use super::watch::ReplicaWatch;
 use super::{Inner, LeadAttempt, Loss, RECENT_MAX, RETRY_DELAY};
@@ -23,8 +24,8 @@ pub(super) struct Writer {
     pub(super) tenure: BTreeMap<i16, i64>,
     /// Heads of the open streams that this replica has written to.
     pub(super) heads: HashMap<StreamId, StreamHead>,
-    /// Streams of the newest groups, with their last event and digest, to detect a database that lost its end.
-    pub(super) recent: VecDeque<(StreamId, u64, Digest)>,
+    /// Ends of the streams in the newest groups, to detect a database that lost its end.
+    pub(super) recent: VecDeque<RecentEnd>,
     pub(super) watch: ReplicaWatch,
 }
 
@@ -32,6 +33,22 @@ impl Writer {
     pub(super) fn shards(&self) -> Vec<i16> {
         self.tenure.keys().copied().collect()
     }
+
+    /// Forgets the streams in shards that this replica doesn't own.
+    pub(super) fn forget_unowned(&mut self) {
+        let Self { tenure, heads, recent, .. } = self;
+        heads.retain(|_, head| tenure.contains_key(&head.shard));
+        recent.retain(|end| tenure.contains_key(&end.shard));
+    }
+}
+
+/// End of a stream after an acknowledged group.
+#[derive(Clone, Debug)]
+pub(super) struct RecentEnd {
+    pub(super) stream: StreamId,
+    pub(super) shard: i16,
+    pub(super) last: u64,
+    pub(super) digest: Digest,
 }
 
 /// Outcome of a group whose transaction was in doubt.
@@ -73,6 +90,8 @@ impl Inner {
         let writer = &mut *writer;
         // True once the heads were read again after a mismatch.
         let mut fresh = false;
+        // True once the tenure was read again after a mismatch.
+        let mut has_current_tenure = false;
         loop {
             let client = self.writer_client(writer).await?;
             let prepared = self.prepare(&client, &writer.tenure, &mut writer.heads, group, fresh).await;
@@ -115,6 +134,15 @@ impl Inner {
                 CommitError::Retry(error) => {
                     tracing::debug!(%error, "repeating a transaction");
                     tokio::time::sleep(RETRY_DELAY).await;
+                }
+                CommitError::Fence if self.shares && !has_current_tenure => {
+                    let client = self.writer_client(writer).await?;
+                    if let Err(LogError::Evicted { .. }) = self.beat(&client).await {
+                        return Err(self.not_owner(writer).await);
+                    }
+                    self.update_tenure(&client, writer).await?;
+                    writer.client = Some(client);
+                    has_current_tenure = true;
                 }
                 CommitError::Fence => return Err(self.not_owner(writer).await),
                 CommitError::Heads | CommitError::Blob if fresh => {
@@ -162,11 +190,11 @@ impl Inner {
     pub(super) async fn check_recent(
         &self,
         client: &Client,
-        recent: &VecDeque<(StreamId, u64, Digest)>,
+        recent: &VecDeque<RecentEnd>,
     ) -> Result<(), LogError> {
         // The newest entry of each stream is the last one.
         let newest: BTreeMap<StreamId, (u64, Digest)> =
-            recent.iter().map(|(stream, last, digest)| (*stream, (*last, *digest))).collect();
+            recent.iter().map(|end| (end.stream, (end.last, end.digest))).collect();
         if newest.is_empty() {
             return Ok(());
         }
@@ -260,7 +288,8 @@ impl Inner {
         }
         let mut ended = 0;
         for (stream, change) in rows.streams {
-            writer.recent.push_back((stream, change.after.state.last, change.after.digest));
+            let StreamHead { state, shard, digest, .. } = &change.after;
+            writer.recent.push_back(RecentEnd { stream, shard: *shard, last: state.last, digest: *digest });
             if change.is_open() {
                 writer.heads.insert(stream, change.after);
             } else {
@@ -312,10 +341,9 @@ impl Inner {
 
     pub(super) async fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
         let mut writer = self.writer.lock().await;
+        let shard = Shard::of_key(&update.application).number();
         loop {
             let client = self.writer_client(&mut writer).await?;
-            // An inventory has no shard of its own: any shard proves that this replica may write.
-            let shard = writer.tenure.keys().next().copied().unwrap_or_default();
             let mut rows = GroupRows::default();
             let written = async {
                 self.add_inventory(&client, &mut rows, update, shard).await.map_err(CommitError::Unknown)?;
