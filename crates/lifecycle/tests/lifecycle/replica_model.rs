@@ -13,6 +13,7 @@
 //! * The connection fails during an append, so the replica doesn't know the outcome. The append commits at any later
 //!   time, or never.
 //! * The database fails over and loses its last transaction.
+//! * A replica hands over a shard to the other one, which continues the operation.
 //!
 //! [`Violation`] lists the properties. [`Guard`] lists the guards, and `every_guard_is_necessary` contains the property
 //! that each of them protects. Three results need an explanation:
@@ -29,8 +30,8 @@
 //!
 //! The model has these limits:
 //!
-//! * It doesn't contain the claim of the operation, a Lease in the cluster. The claim names the operation but not the
-//!   replica, so it doesn't separate two replicas that run the same operation.
+//! * It doesn't contain the claim of the operation, a Lease in the cluster. The claim also separates two replicas that run
+//!   the same operation, but only once the former owner renews it.
 //! * Coverage limits the time at which a replica sends a write. The write may arrive later, and a late write of a
 //!   resource violates no property.
 //! * It doesn't contain attempts after the first one, Jobs that fail, and other clients that delete Jobs.
@@ -49,7 +50,8 @@ use guard::{Guard, RemovedGuards, Violation};
 use model::Scope;
 use state::{Faults, HOOK_SHARD, State};
 
-const NO_FAULTS: Faults = Faults { crashes: 0, pauses: 0, timeouts: 0, losses: 0, failovers: 0 };
+const NO_FAULTS: Faults =
+    Faults { crashes: 0, pauses: 0, timeouts: 0, losses: 0, failovers: 0, handovers: 0 };
 const CRASH: Faults = Faults { crashes: 1, ..NO_FAULTS };
 const PAUSE: Faults = Faults { pauses: 1, ..NO_FAULTS };
 const CRASH_AND_PAUSE: Faults = Faults { pauses: 1, ..CRASH };
@@ -95,6 +97,25 @@ fn every_property_holds_with_all_guards() {
     assert!(unstarted_jobs > 0, "a late request must be able to create a Job that never starts");
 }
 
+/// Replicas hand over shards, also back and forth.
+#[test]
+fn every_property_holds_when_shards_are_handed_over() {
+    let short = [
+        Faults { handovers: 2, ..CRASH },
+        Faults { handovers: 1, ..PAUSE },
+        Faults { handovers: 1, timeouts: 1, ..NO_FAULTS },
+        Faults { handovers: 2, losses: 1, ..NO_FAULTS },
+    ];
+    let mut returned = 0;
+    for faults in with_larger(&short, &[Faults { handovers: 1, timeouts: 1, losses: 1, ..CRASH }]) {
+        expect_no_violation(Scope { faults, ..Scope::default() }, |state, is_over| {
+            let has_returned = state.writers[HOOK_SHARD] == (3, 0);
+            returned += u32::from(is_over && has_returned && state.cluster.starts == 1);
+        });
+    }
+    assert!(returned > 0, "an operation must be able to end after the shard has come back");
+}
+
 /// Without coverage, a replica may send a write after it has lost its shard. All other properties hold, so they don't
 /// depend on clocks.
 #[test]
@@ -132,6 +153,7 @@ fn every_guard_is_necessary() {
         (&[RecordBeforeStart], failover, Violation::SecondStart),
         (&[Coverage], PAUSE, Violation::WriteAfterLoss),
         (&[ConditionalEviction], PAUSE, Violation::WriteAfterLoss),
+        (&[StopBeforeHandover], Faults { handovers: 1, ..NO_FAULTS }, Violation::WriteAfterLoss),
     ] {
         // Other removals don't depend on the time at which a replica sends a write.
         let ignored = Some(Violation::WriteAfterLoss).filter(|violation| *violation != expected);

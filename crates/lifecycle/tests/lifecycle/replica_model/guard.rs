@@ -21,10 +21,12 @@ pub enum Guard {
     ConditionalEviction,
     /// A replica sends a write to the cluster only while a recent heartbeat covers it.
     Coverage,
+    /// A replica stops the operation before it hands over the shard.
+    StopBeforeHandover,
 }
 
 impl Guard {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::EpochFence,
         Self::IncarnationFence,
         Self::UidBinding,
@@ -33,12 +35,13 @@ impl Guard {
         Self::EpochRaise,
         Self::ConditionalEviction,
         Self::Coverage,
+        Self::StopBeforeHandover,
     ];
 }
 
 /// Guards that an exploration removes, one bit each.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct RemovedGuards(u8);
+pub struct RemovedGuards(u16);
 
 impl RemovedGuards {
     pub fn new(guards: &[Guard]) -> Self {

@@ -86,6 +86,15 @@ impl Model {
                 }
             }
             Step::TakeOver(id) => self.take_over(&mut state, id),
+            Step::HandOver(id, shard) => {
+                state.faults.handovers -= 1;
+                let row = &mut state.database.shards[shard];
+                *row = Shard { owner: state.replicas[1 - id].incarnation, epoch: row.epoch + 1 };
+                if self.scope.removed.keep(Guard::StopBeforeHandover) {
+                    state.replicas[id].runs[shard] = None;
+                }
+            }
+            Step::Adopt(id, shard) => self.load(&mut state, id, shard),
             Step::Replace(id, incarnation) => {
                 state.database.evicted |= 1 << incarnation;
                 self.take_over(&mut state, id);

@@ -110,6 +110,8 @@ pub struct Faults {
     pub losses: u8,
     /// Failovers of the database that lose its last transaction.
     pub failovers: u8,
+    /// Shards that a replica hands over to the other one.
+    pub handovers: u8,
 }
 
 /// Small sorted multiset.

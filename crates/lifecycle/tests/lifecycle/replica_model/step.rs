@@ -22,6 +22,10 @@ pub enum Step {
     Evict(ReplicaId),
     /// The replica takes over the shards of evicted incarnations.
     TakeOver(ReplicaId),
+    /// The replica hands over a shard to the other one.
+    HandOver(ReplicaId, usize),
+    /// The replica continues the operation of a shard that it got from the other one.
+    Adopt(ReplicaId, usize),
     /// The replica evicts an incarnation that has stopped, and takes over its shards. No other step can come
     /// between, because the incarnation can't count another heartbeat.
     Replace(ReplicaId, Incarnation),
@@ -71,6 +75,8 @@ impl fmt::Display for Step {
             Self::Suspect(it, dead) => write!(f, "{} considers incarnation {dead} dead", name(it)),
             Self::Evict(it) => write!(f, "{} evicts the incarnation", name(it)),
             Self::TakeOver(it) => write!(f, "{} takes over the shards of evicted incarnations", name(it)),
+            Self::HandOver(it, shard) => write!(f, "{} hands over shard {shard}", name(it)),
+            Self::Adopt(it, shard) => write!(f, "{} continues the operation of shard {shard}", name(it)),
             Self::Replace(it, dead) => {
                 write!(f, "{} evicts incarnation {dead}, and takes over its shards", name(it))
             }
@@ -170,6 +176,17 @@ fn list_replica_steps(
         steps.push(Step::TakeOver(id));
     }
     for (shard, run) in replica.runs.iter().enumerate() {
+        let is_owner = database.shards[shard].owner == replica.incarnation;
+        let can_give = other.is_up && !database.is_evicted(other.incarnation);
+        let is_writing = run.is_some_and(|run| run.append != AppendStatus::Idle);
+        let has_call = shard == HOOK_SHARD && replica.call.is_some();
+        match run {
+            None if is_owner => steps.push(Step::Adopt(id, shard)),
+            Some(_) if is_owner && can_give && !is_writing && !has_call && state.faults.handovers > 0 => {
+                steps.push(Step::HandOver(id, shard));
+            }
+            _ => {}
+        }
         let Some(Run { node, append, .. }) = run else { continue };
         if machines.has_lost_events(database.logs[shard], machines.node(*node).durable) {
             steps.push(Step::ReportLoss(id));
