@@ -289,16 +289,25 @@ impl Engine {
     }
 
     /// Stops the operations of these applications without ending them, because another engine with the same log
-    /// continues them. Returns once none of their calls to a cluster is in flight. The caller must not start or resume
-    /// operations of these applications until they return to this engine.
+    /// manages the applications from now on. Returns once the operations have stopped. Only an operation whose actor has
+    /// just failed may still have calls to a cluster in flight. Until [`Self::take_over`], this engine refuses to start
+    /// or resume operations of these applications.
     ///
-    /// Before the first operation of applications that another engine has handed over, call this without applications.
+    /// # Errors
+    ///
+    /// Returns an error if the engine has stopped or its log has failed.
+    pub async fn hand_over(&self, applications: BTreeSet<String>) -> Result<(), EngineError> {
+        self.call_supervisor(|reply| SupervisorMessage::HandOver { applications, reply }).await
+    }
+
+    /// Manages these applications again, after another engine has handed them over. The caller resumes their open
+    /// operations.
     ///
     /// # Errors
     ///
     /// Returns an error if the engine has stopped.
-    pub async fn hand_over(&self, applications: BTreeSet<String>) -> Result<(), EngineError> {
-        self.call_supervisor(|reply| SupervisorMessage::HandOver { applications, reply }).await
+    pub async fn take_over(&self, applications: BTreeSet<String>) -> Result<(), EngineError> {
+        self.call_supervisor(|reply| SupervisorMessage::TakeOver { applications, reply }).await
     }
 
     /// Shuts the engine down gracefully: starts no new commands, and records the results of commands in

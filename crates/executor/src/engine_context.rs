@@ -34,7 +34,8 @@ pub(crate) struct EngineContext {
     pub clusters: Clusters,
     /// Identity of this engine, empty if unknown.
     pub worker: String,
-    /// Unique ID of this engine, which distinguishes it from earlier and later ones with the same log.
+    /// Unique ID of this engine, which distinguishes it from earlier and later ones with the same log. With a shared log,
+    /// the ID of the replica.
     pub incarnation: Uuid,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,

@@ -102,14 +102,12 @@ pub enum EngineError {
         /// Error from the log.
         reason: String,
     },
-    /// The engine has handed the operation over, and another engine continues it.
+    /// Another engine with the same log manages the application.
     #[error(
-        "operation {operation} of application {application} continues in another process, which manages the application now"
+        "another process manages application {application} now, and continues its operations; send the request to that process"
     )]
     HandedOver {
-        /// Operation.
-        operation: OperationId,
-        /// Application of the operation.
+        /// Application.
         application: String,
     },
     /// The engine is shutting down.

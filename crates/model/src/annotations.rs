@@ -83,7 +83,7 @@ pub const HEALTH_FAILED: &str = "tidegate.dev/health-failed";
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
 /// On a claim Lease: user and machine of the operation that holds the claim.
 pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";
-/// On a claim Lease: unique ID of the engine that runs the operation.
+/// On a claim Lease: unique ID of the engine that runs the operation, or of its replica.
 pub const CLAIM_INCARNATION: &str = "tidegate.dev/incarnation";
 /// On a claim Lease: revision of the operation that holds the claim.
 pub const CLAIM_REVISION: &str = "tidegate.dev/revision";

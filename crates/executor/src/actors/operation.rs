@@ -9,6 +9,7 @@ mod gate_subscriptions;
 mod sync_effects;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -107,6 +108,8 @@ pub(crate) struct OperationArguments {
     pub shared: Arc<EngineContext>,
     pub report: Reporter,
     pub operation: OperationId,
+    /// True once this engine has held the operation's claim.
+    pub claim_held: Arc<AtomicBool>,
     pub start: Start,
 }
 
@@ -145,13 +148,16 @@ impl Actor for OperationActor {
         myself: ActorRef<OperationMessage>,
         arguments: OperationArguments,
     ) -> Result<OperationState, ActorProcessingErr> {
-        let OperationArguments { shared, report, operation: id, start } = arguments;
+        let OperationArguments { shared, report, operation: id, claim_held, start } = arguments;
         let inbox = Inbox::new({
             let myself = myself.clone();
             move || drop(myself.send_message(OperationMessage::InboxReady))
         });
-        let effects =
-            |recovered, to_plan| SyncEffects::new(Arc::clone(&shared), id, inbox.clone(), recovered, to_plan);
+        let effects = |recovered, to_plan| {
+            let mut effects = SyncEffects::new(Arc::clone(&shared), id, inbox.clone(), recovered, to_plan);
+            effects.claim_held = Arc::clone(&claim_held);
+            effects
+        };
         let (runner, first) = match start {
             Start::New { request, targets, plan, submitted } => {
                 let begin = Input::Request { operation: id, request, targets, plan };

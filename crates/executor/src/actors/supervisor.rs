@@ -17,7 +17,7 @@ mod recent_results;
 mod recovery;
 mod state;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -74,7 +74,9 @@ impl Actor for Supervisor {
             resuming: HashMap::new(),
             recent_results: RecentResults::default(),
             reads: Arc::new(Semaphore::new(CONCURRENT_READS_MAX)),
+            handed_over: BTreeSet::new(),
             handovers: Vec::new(),
+            takeovers: 0,
             is_stopping: false,
             shutdown_replies: Vec::new(),
         };
@@ -95,8 +97,8 @@ impl Actor for Supervisor {
         let Some(message) = state.defer(message) else { return Ok(()) };
         match message {
             SupervisorMessage::Submit(submit) => state.submit(&myself, submit).await,
-            SupervisorMessage::OpenOperationsLoaded(open) => {
-                state.receive_open_operations(&myself, open).await
+            SupervisorMessage::OpenOperationsLoaded { takeovers, open } => {
+                state.receive_open_operations(&myself, takeovers, open).await
             }
             SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply, false),
             SupervisorMessage::OperationRead { operation, purpose, result } => {
@@ -141,7 +143,8 @@ impl Actor for Supervisor {
             }
             SupervisorMessage::StartLinkedActor(part) => state.start_linked_actor(&myself, part).await,
             SupervisorMessage::Report(Report::LogFailed { reason }) => state.handle_log_failure(&reason),
-            SupervisorMessage::HandOver { applications, reply } => state.hand_over(&applications, reply),
+            SupervisorMessage::HandOver { applications, reply } => state.hand_over(applications, reply),
+            SupervisorMessage::TakeOver { applications, reply } => state.take_over(&applications, reply),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
         Ok(())
@@ -246,6 +249,9 @@ impl SupervisorState {
     }
 
     async fn submit(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submission) {
+        if let Err(error) = self.check_managed(&submit.request.application) {
+            return drop(submit.reply.send(Err(error)));
+        }
         match self.find_open_operation(&submit.request.application) {
             OpenOperation::None => self.start_operation(myself, submit).await,
             OpenOperation::One(open) => self.handle_open_operation(myself, submit, open),
@@ -259,8 +265,8 @@ impl SupervisorState {
     }
 
     /// Returns an application's open operation from memory. Reading the log for each submission would be too
-    /// slow with thousands of operations. Only this engine starts operations in its log, but other processes
-    /// can record their end.
+    /// slow with thousands of operations. Only this engine starts operations of its applications, but other
+    /// processes can record their end.
     fn find_open_operation(&self, application: &str) -> OpenOperation {
         match self.open.as_ref().map(|known| known.get(application)) {
             Some(None) => OpenOperation::None,
@@ -270,10 +276,10 @@ impl SupervisorState {
     }
 
     fn load_open_operations(&self, myself: &ActorRef<SupervisorMessage>) {
-        let (shared, myself) = (self.shared.clone(), myself.clone());
+        let (shared, myself, takeovers) = (self.shared.clone(), myself.clone(), self.takeovers);
         tokio::spawn(async move {
             let open = run_blocking(&shared.log, |log| list_summaries(log, Lookup::open())).await;
-            let _ = myself.send_message(SupervisorMessage::OpenOperationsLoaded(open));
+            let _ = myself.send_message(SupervisorMessage::OpenOperationsLoaded { takeovers, open });
         });
     }
 
@@ -281,8 +287,12 @@ impl SupervisorState {
     async fn receive_open_operations(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
+        takeovers: u64,
         open: Result<Vec<Summary>, LogError>,
     ) {
+        if takeovers != self.takeovers {
+            return self.load_open_operations(myself);
+        }
         let mut submits = std::mem::take(&mut self.waiting_submissions).into_iter();
         let open = match open {
             Ok(open) => open,
@@ -316,7 +326,7 @@ impl SupervisorState {
             // The submitter has dropped its request and assumes that the operation hasn't started.
             return self.start_next(myself, &application);
         }
-        if let Err(error) = self.check_can_start() {
+        if let Err(error) = self.check_can_start().and_then(|()| self.check_managed(&application)) {
             return drop(reply.send(Err(error)));
         }
         // The caller chose this ID, and may have submitted the same operation before.
@@ -349,6 +359,7 @@ impl SupervisorState {
                 Arc::new(move |report| drop(myself.send_message(SupervisorMessage::Report(report))))
             },
             operation,
+            claim_held: Arc::clone(&about.claim_held),
             start,
         };
         let (actor, _) = OperationActor::spawn_linked(None, OperationActor, arguments, myself.get_cell())
@@ -356,8 +367,8 @@ impl SupervisorState {
             .map_err(|error| EngineError::StartFailed { operation, reason: error.to_string() })?;
         self.actor_roles.insert(actor.get_id(), ActorRole::Operation(operation));
         let waiters = self.running.remove(&operation).map(|child| child.waiters).unwrap_or_default();
-        let OperationMetadata { application, destination, restarts } = about;
-        let child = Child { actor, application, destination, restarts, is_down: false, waiters };
+        let OperationMetadata { application, destination, restarts, claim_held } = about;
+        let child = Child { actor, application, destination, restarts, claim_held, is_down: false, waiters };
         self.running.insert(operation, child);
         Ok(())
     }
@@ -427,12 +438,15 @@ impl SupervisorState {
 
     /// Handles an actor that was asked to stop and exited without a report.
     fn handle_actor_end(&mut self, operation: OperationId) {
-        let child = self.running.get(&operation).filter(|_| self.is_handed_over(operation));
-        let application = child.map(|child| child.application.clone());
-        self.abandon_operation(operation, || match &application {
-            Some(application) => EngineError::HandedOver { operation, application: application.clone() },
-            None => EngineError::ShuttingDown,
-        });
+        let application = self.running.get(&operation).map(|child| child.application.clone());
+        let reason = application.and_then(|application| self.check_managed(&application).err());
+        match reason {
+            Some(EngineError::HandedOver { application }) => {
+                let error = || EngineError::HandedOver { application: application.clone() };
+                self.abandon_operation(operation, error);
+            }
+            _ => self.abandon_operation(operation, || EngineError::ShuttingDown),
+        }
     }
 
     /// Handles an open operation that lost its actor.
@@ -460,6 +474,9 @@ impl SupervisorState {
             for reply in child.waiters {
                 let _ = reply.send(Err(EngineError::LogFailed { reason: reason.to_owned() }));
             }
+        }
+        for handover in self.handovers.drain(..) {
+            let _ = handover.reply.send(Err(EngineError::LogFailed { reason: reason.to_owned() }));
         }
         self.finish_shutdown_if_empty();
     }

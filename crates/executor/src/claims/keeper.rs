@@ -1,6 +1,7 @@
 //! Life cycle of a claim: acquisition, renewal and release. I/O and the clock are behind
 //! [`KeeperEnvironment`], so tests can simulate any interleaving of operations.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub(crate) struct ClaimKeeper<A> {
     pub previous_location: Option<ClaimLocation>,
     /// Observations of other claims by earlier keepers in this process.
     pub observations: ObservationStore,
+    /// True once this engine has held the claim. From then on, another engine in the Lease has taken over.
+    pub has_held: Arc<AtomicBool>,
 }
 
 /// Observations made while waiting for other operations' claims. They outlive a keeper that gives up on a
@@ -299,6 +302,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         let now = self.environment.now();
         let Some(lease) = found.or_else(|| new_lease(place)) else { return Ok(Attempt::Conflict) };
         let wanted = match owner {
+            Owner::Ours if self.is_taken_over(&lease) => return Ok(Attempt::Lost(Some(lease.holder()))),
             Owner::Ours => lease.renewed_by(&self.claimant, now),
             Owner::Free => lease.with_claimant(&self.claimant, known.saturating_add(1), now),
             Owner::Lost(holder) => return Ok(Attempt::Lost(holder)),
@@ -308,7 +312,10 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
             },
         };
         match self.environment.write(wanted).await {
-            Ok(lease) => Ok(Attempt::Held(Box::new(HeldClaim { location: place.clone(), lease }))),
+            Ok(lease) => {
+                self.has_held.store(true, Ordering::SeqCst);
+                Ok(Attempt::Held(Box::new(HeldClaim { location: place.clone(), lease })))
+            }
             Err(error) if has_no_namespace(error.kind) => Ok(Attempt::NoNamespace(error)),
             Err(error) if is_race(error.kind) => Ok(Attempt::Conflict),
             Err(error) => Err(error),
@@ -429,6 +436,12 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
+    /// Returns true if another engine has continued the operation since this one held the claim. This engine must not
+    /// write anymore.
+    fn is_taken_over(&self, lease: &Lease) -> bool {
+        self.has_held.load(Ordering::SeqCst) && lease.is_of_other_engine(&self.claimant)
+    }
+
     async fn renew_once(&self, held: &mut HeldClaim) -> Result<Option<ClaimEvent>, ClusterError> {
         let moment = self.environment.moment();
         match self.environment.write(held.lease.renewed_by(&self.claimant, self.environment.now())).await {
@@ -448,8 +461,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         let Some(lease) = found.or_else(|| new_lease(&held.location)) else { return Ok(None) };
         let now = self.environment.now();
         let wanted = match owner {
-            // The operation was taken over, so this engine must not write anymore.
-            Owner::Ours if lease.is_of_other_engine(&self.claimant) => {
+            Owner::Ours if self.is_taken_over(&lease) => {
                 return Ok(Some(ClaimEvent::Lost { holder: Some(lease.holder()) }));
             }
             Owner::Ours => lease.renewed_by(&self.claimant, now),
@@ -475,11 +487,14 @@ pub(crate) async fn release_claim(
     environment: &impl KeeperEnvironment,
     us: &Claimant,
     places: &[ClaimLocation],
+    has_held: bool,
 ) {
     for place in places {
         while let Ok(Some(lease)) = environment.read(place).await {
             let is_wanted_by_us = lease.end_requester().is_some_and(|by| by.operation == us.operation);
             let wanted = match lease.owner(us, false) {
+                // Another engine has continued the operation since this one held the claim.
+                Owner::Ours if has_held && lease.is_of_other_engine(us) => break,
                 Owner::Ours => lease.released(),
                 _ if is_wanted_by_us => lease.without_end_request(),
                 _ => break,

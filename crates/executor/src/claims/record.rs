@@ -63,7 +63,7 @@ pub(super) struct Renewal {
 pub(super) enum Owner {
     /// No owner. The Lease can be acquired.
     Free,
-    /// This operation, in any of its processes.
+    /// This operation, in any engine.
     Ours,
     /// Another operation, with its identity.
     Other(ClaimHolder),
@@ -118,9 +118,10 @@ impl Lease {
         seconds.map_or(min, |seconds| Duration::from_secs(seconds).clamp(min, LEASE_DURATION_MAX.max(min)))
     }
 
-    /// Returns true if another engine runs the operation by now, or has run it in the meantime.
+    /// Returns true if another engine wrote the Lease last. An engine of an earlier version only writes its worker.
     pub(super) fn is_of_other_engine(&self, us: &Claimant) -> bool {
-        self.0.annotation(CLAIM_INCARNATION).is_some_and(|incarnation| incarnation != us.incarnation)
+        let differs = |name, ours: &str| self.0.annotation(name).is_some_and(|text| text != ours);
+        differs(CLAIM_INCARNATION, &us.incarnation) || differs(CLAIM_HOLDER, &us.worker)
     }
 
     /// Returns the operation that asked the holder to end.

@@ -1,7 +1,7 @@
 //! Acquisition and renewal of claims, in virtual time.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate_cluster::{ClusterError, ErrorKind};
@@ -9,7 +9,7 @@ use tidegate_lifecycle::operation::ClaimEvent;
 use tidegate_model::{ClaimConflictPolicy, ClaimLocation, Object, Timestamp};
 use tokio::time::Instant;
 
-use super::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore};
+use super::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore, release_claim};
 use super::location::ClaimLocations;
 use super::record::{Claimant, Lease, new_lease};
 
@@ -90,6 +90,7 @@ async fn run_script(script: Script, previous_location: Option<ClaimLocation>, se
         if_taken: ClaimConflictPolicy::Queue,
         previous_location,
         observations: ObservationStore::default(),
+        has_held: Arc::default(),
     };
     let ended = tokio::time::timeout(Duration::from_secs(seconds), keeping.run()).await;
     assert!(ended.is_err(), "the claim is held continuously");
@@ -196,6 +197,7 @@ async fn an_engine_loses_the_claim_of_an_operation_that_another_engine_continues
         if_taken: ClaimConflictPolicy::Queue,
         previous_location,
         observations: ObservationStore::default(),
+        has_held: Arc::default(),
     };
     let (first, second) = (keeper("engine-1", None), keeper("engine-2", Some(location())));
     let first = first.run();
@@ -210,7 +212,16 @@ async fn an_engine_loses_the_claim_of_an_operation_that_another_engine_continues
     };
     let Ok(ClaimEvent::Lost { holder: Some(holder) }) = lost else { panic!("{lost:?}") };
     assert_eq!(holder.operation, "operation-1");
+    // A new actor of the former engine doesn't take the claim back, and doesn't release it.
+    let again = ClaimKeeper { has_held: Arc::new(true.into()), ..keeper("engine-1", Some(location())) };
+    assert!(matches!(again.run().await, Ok(ClaimEvent::Lost { .. })));
+    release_claim(&again.environment, &again.claimant, &[location()], true).await;
+    let holder = server.lease.lock().unwrap().as_ref().unwrap().holder_id().to_owned();
+    assert_eq!(holder, "operation-1");
     assert!(tokio::time::timeout(Duration::from_secs(60), &mut second).await.is_err());
+    // A later process releases the claim of an operation that has finished.
+    release_claim(&again.environment, &again.claimant, &[location()], false).await;
+    assert_eq!(server.lease.lock().unwrap().as_ref().unwrap().holder_id(), "");
 }
 
 /// A renewal covers writes from its start. If an outage delays it for too long, it doesn't cover any writes

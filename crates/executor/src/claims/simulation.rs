@@ -143,7 +143,7 @@ impl Simulation {
                 None => std::iter::once(locations.home).chain(locations.fallback).collect(),
             };
             Box::pin(async move {
-                release_claim(&environment, &claimant, &places).await;
+                release_claim(&environment, &claimant, &places, false).await;
                 None
             })
         } else {
@@ -154,6 +154,7 @@ impl Simulation {
                 if_taken: actor.if_taken,
                 previous_location: actor.recorded_location.clone(),
                 observations: actor.observations.clone(),
+                has_held: Arc::default(),
             };
             Box::pin(async move { Some(keeping.run().await) })
         };

@@ -210,14 +210,15 @@ impl EngineBuilder {
                 .into_iter()
                 .map(|(destination, cluster)| (destination, ClusterHandle::new(cluster, self.in_flight))),
         );
+        let random_id = || Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0));
         let shared = Arc::new(EngineContext {
+            incarnation: self.log.replica_id().unwrap_or_else(random_id),
             log: self.log,
             log_failure: LogFailure::default(),
             log_actor: LogHandle::new(),
             machines: Arc::default(),
             clusters,
             worker: self.worker,
-            incarnation: Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)),
             clock: self.clock,
             extensions: Arc::new(self.extensions),
             health: CurrentHealthRules::new(self.health),

@@ -1,10 +1,11 @@
 //! Several engines with the same log, which hand over their applications.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::sim::SimConfig;
-use tidegate_executor::EngineError;
+use tidegate_executor::{Engine, EngineError};
 use tidegate_model::{ClaimConflictPolicy, OperationPhase};
 use tidegate_testkit::operation_events::OperationEvents as _;
 use tidegate_testkit::scenario::SyncSpec;
@@ -24,37 +25,58 @@ fn sync_of(application: &str) -> SyncSpec {
     sync
 }
 
+fn only(application: &str) -> BTreeSet<String> {
+    BTreeSet::from([application.to_owned()])
+}
+
+/// Starts two engines with the same log and cluster.
+async fn two_engines(cluster: &Arc<FaultyCluster>, log: &Log) -> (Engine, Engine) {
+    (builder(cluster, log).start().await.unwrap(), builder(cluster, log).start().await.unwrap())
+}
+
+fn slow_cluster() -> Arc<FaultyCluster> {
+    let latency = Duration::from_millis(20);
+    FaultyCluster::new(SimConfig { latency, ..SimConfig::default() }, |_, _| CallOutcome::Answer)
+}
+
+/// Submits a sync that waits in the queue of its application.
+async fn queue(engine: &Engine, sync: &SyncSpec) -> tokio::task::JoinHandle<Result<(), EngineError>> {
+    let (engine, request, targets) = (engine.clone(), sync.request.clone(), sync.targets());
+    let queued = tokio::spawn(async move {
+        engine.submit_with_policy(request, targets, ClaimConflictPolicy::Queue).await.map(drop)
+    });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    queued
+}
+
 /// The first engine hands over one of its two applications at different times. The other engine continues the operation
 /// exactly where it was, and the first engine isn't disturbed in its other operation.
 #[tokio::test(start_paused = true)]
 async fn another_engine_continues_the_operations_of_an_application() {
     for after_millis in [0, 1, 30, 100, 250, 300, 350, 400, 500] {
-        let latency = Duration::from_millis(20);
-        let cluster =
-            FaultyCluster::new(SimConfig { latency, ..SimConfig::default() }, |_, _| CallOutcome::Answer);
-        let log = Log::new();
-        let first = builder(&cluster, &log).start().await.unwrap();
-        let second = builder(&cluster, &log).start().await.unwrap();
-        let (moving, staying) = (sync_of("moving"), sync_of("staying"));
-        let moved = submit(&first, &moving).await;
-        let stayed = submit(&first, &staying).await;
+        let (cluster, log) = (slow_cluster(), Log::new());
+        let (first, second) = two_engines(&cluster, &log).await;
+        let moved = submit(&first, &sync_of("moving")).await;
+        let stayed = submit(&first, &sync_of("staying")).await;
         let waiter = tokio::spawn({
             let first = first.clone();
             async move { first.wait(moved).await }
         });
         tokio::time::sleep(Duration::from_millis(after_millis)).await;
-        with_time_limit(first.hand_over(BTreeSet::from(["moving".to_owned()]))).await.unwrap();
+        with_time_limit(first.hand_over(only("moving"))).await.unwrap();
         let error = with_time_limit(waiter).await.unwrap().unwrap_err();
         assert!(
-            matches!(&error, EngineError::HandedOver { application, .. } if application == "moving"),
+            matches!(&error, EngineError::HandedOver { application } if application == "moving"),
             "{error}"
         );
-        let written = cluster.sim.audit().len();
+        let of_moving =
+            || cluster.sim.audit().iter().filter(|entry| entry.name.starts_with("moving")).count();
+        let written = of_moving();
+        assert_eq!(wait_for_end(&first, stayed).await.phase, OperationPhase::Succeeded, "{after_millis}");
+        assert_eq!(of_moving(), written, "{after_millis}: written after the handover");
         second.resume(moved).await.unwrap();
         let view = wait_for_end(&second, moved).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{after_millis}: {}", view.message);
-        assert!(cluster.sim.audit().len() >= written);
-        assert_eq!(wait_for_end(&first, stayed).await.phase, OperationPhase::Succeeded, "{after_millis}");
         for name in ["moving-before", "moving-last", "staying-before", "staying-last"] {
             assert_eq!(cluster.creations_of(name), 1, "{after_millis}: {name}");
         }
@@ -65,29 +87,63 @@ async fn another_engine_continues_the_operations_of_an_application() {
     }
 }
 
-/// After a handover, the new owner has started an operation. The former owner gets the application back, and must know
-/// the open operation.
+/// After a handover, the new owner starts an operation. The former owner gets the application back, and must know the
+/// open operation.
 #[tokio::test(start_paused = true)]
 async fn an_engine_knows_the_operations_that_others_have_started() {
-    let cluster = FaultyCluster::reliable();
-    let log = Log::new();
-    let first = builder(&cluster, &log).start().await.unwrap();
-    let second = builder(&cluster, &log).start().await.unwrap();
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
+    let (first, second) = two_engines(&cluster, &log).await;
     let sync = sync_of("shop");
     let done = submit(&first, &sync).await;
     wait_for_end(&first, done).await;
-    let shop = || BTreeSet::from(["shop".to_owned()]);
-    first.hand_over(shop()).await.unwrap();
-    second.hand_over(BTreeSet::new()).await.unwrap();
+    first.hand_over(only("shop")).await.unwrap();
+    second.take_over(only("shop")).await.unwrap();
     let open = submit(&second, &sync).await;
-    second.hand_over(shop()).await.unwrap();
-    first.hand_over(BTreeSet::new()).await.unwrap();
-    let busy = first
-        .submit_with_policy(sync.request.clone(), sync.targets(), ClaimConflictPolicy::Refuse)
-        .await
-        .unwrap_err();
+    second.hand_over(only("shop")).await.unwrap();
+    first.take_over(only("shop")).await.unwrap();
+    let busy = first.submit(sync.request.clone(), sync.targets()).await.unwrap_err();
     assert!(matches!(&busy, EngineError::Busy { open: found, .. } if *found == open), "{busy}");
     first.resume(open).await.unwrap();
     assert_eq!(wait_for_end(&first, open).await.phase, OperationPhase::Succeeded);
-    assert_eq!(first.entries_in_memory().await.unwrap(), second.entries_in_memory().await.unwrap());
+}
+
+/// Nothing starts after a handover: neither queued and new operations, nor a resumption that has already begun.
+#[tokio::test(start_paused = true)]
+async fn operations_of_a_handed_over_application_are_refused() {
+    let (cluster, log) = (slow_cluster(), Log::new());
+    let (first, second) = two_engines(&cluster, &log).await;
+    let sync = sync_of("shop");
+    let open = submit(&first, &sync).await;
+    let queued = queue(&first, &sync).await;
+    let (handed_over, new, resumed) = tokio::join!(
+        first.hand_over(only("shop")),
+        first.submit(sync.request.clone(), sync.targets()),
+        first.resume(open)
+    );
+    handed_over.unwrap();
+    for refused in [queued.await.unwrap().unwrap_err(), new.unwrap_err()] {
+        assert!(matches!(refused, EngineError::HandedOver { .. }), "{refused}");
+    }
+    // The operation was still running, or had already stopped.
+    assert!(matches!(resumed, Ok(()) | Err(EngineError::HandedOver { .. })));
+    assert!(matches!(first.resume(open).await, Err(EngineError::HandedOver { .. })));
+    second.resume(open).await.unwrap();
+    assert_eq!(wait_for_end(&second, open).await.phase, OperationPhase::Succeeded);
+    assert_eq!(cluster.creations_of("shop-before"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_a_handover() {
+    let (cluster, log) = (slow_cluster(), Log::new());
+    let first = builder(&cluster, &log).start().await.unwrap();
+    let open = submit(&first, &sync_of("shop")).await;
+    let handing_over = {
+        let first = first.clone();
+        tokio::spawn(async move { first.hand_over(only("shop")).await })
+    };
+    with_time_limit(first.shutdown()).await;
+    drop(with_time_limit(handing_over).await.unwrap());
+    let second = builder(&cluster, &log.reopen()).start().await.unwrap();
+    second.resume(open).await.unwrap();
+    assert_eq!(wait_for_end(&second, open).await.phase, OperationPhase::Succeeded);
 }

@@ -2,6 +2,7 @@
 //! the operation's cluster, uses real time and notifies the operation.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
@@ -56,6 +57,7 @@ impl SyncEffects {
             if_taken: header.request.claim.as_ref().map(|claim| claim.if_taken).unwrap_or_default(),
             previous_location: header.last_claim(),
             observations: self.holder_observations.clone(),
+            has_held: Arc::clone(&self.claim_held),
         };
         self.keeper = Some(tokio::spawn(keep_claim(keeper)).abort_handle());
     }
@@ -96,9 +98,9 @@ impl SyncEffects {
             None => std::iter::once(places.home).chain(places.fallback).collect(),
         };
         self.release_progress = ReleaseProgress::InFlight;
-        let inbox = self.inbox.clone();
+        let (inbox, has_held) = (self.inbox.clone(), self.claim_held.load(Ordering::SeqCst));
         self.spawn(async move {
-            let releasing = release_claim(&environment, &claimant, &locations);
+            let releasing = release_claim(&environment, &claimant, &locations, has_held);
             if tokio::time::timeout(RELEASE_TIMEOUT, releasing).await.is_err() {
                 tracing::warn!("failed to release a claim in time; it will expire");
             }

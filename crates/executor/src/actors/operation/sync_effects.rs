@@ -2,6 +2,7 @@
 //! records, notifications and inventory changes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -103,6 +104,8 @@ pub(super) struct SyncEffects {
     pub keeper: Option<AbortHandle>,
     /// Observations of other operations' claims while this operation waits for its own.
     pub holder_observations: ObservationStore,
+    /// True once this engine has held the operation's claim.
+    pub claim_held: Arc<AtomicBool>,
     /// Start time of this actor.
     pub started_at: Instant,
     /// Progress of releasing the operation's claim.
@@ -143,6 +146,7 @@ impl SyncEffects {
             coverage: LeaseCoverage::new(),
             keeper: None,
             holder_observations: ObservationStore::default(),
+            claim_held: Arc::default(),
             started_at: Instant::now(),
             release_progress: ReleaseProgress::default(),
             inventory: Vec::new(),

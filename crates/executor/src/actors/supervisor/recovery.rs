@@ -106,8 +106,13 @@ impl SupervisorState {
                 Err(EngineError::NotRunning { operation })
             }
             (Ok(()), Ok(RecoveredOperation { metadata, driver }), None) => {
-                let start = Start::Recovered { driver, end_reason: None };
-                self.spawn_operation(myself, operation, metadata, start).await
+                match self.check_managed(&metadata.application) {
+                    Ok(()) => {
+                        let start = Start::Recovered { driver, end_reason: None };
+                        self.spawn_operation(myself, operation, metadata, start).await
+                    }
+                    refused => refused,
+                }
             }
         };
         let _ = reply.send(resumed);
@@ -169,12 +174,12 @@ impl SupervisorState {
         // Without a running entry, the log has failed or the engine is stopping, and all callers have already
         // been notified.
         let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
-        let restarts = child.restarts.clone();
+        let (restarts, claim_held) = (child.restarts.clone(), Arc::clone(&child.claim_held));
         let started = match result {
             Ok(RecoveredOperation { metadata, driver }) => {
                 let start = Start::Recovered { driver, end_reason };
-                self.spawn_operation(myself, operation, OperationMetadata { restarts, ..metadata }, start)
-                    .await
+                let metadata = OperationMetadata { restarts, claim_held, ..metadata };
+                self.spawn_operation(myself, operation, metadata, start).await
             }
             Err(error) => Err(error),
         };
@@ -234,6 +239,7 @@ async fn read_resumable(
         application: summary.application,
         destination: None,
         restarts: Restarts::default(),
+        claim_held: Arc::default(),
     };
     Ok(RecoveredOperation { metadata, driver: loaded? })
 }

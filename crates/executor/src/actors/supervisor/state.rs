@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ractor::{ActorId, ActorRef, RpcReplyPort};
@@ -35,8 +36,8 @@ pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 pub(crate) enum SupervisorMessage {
     /// Start a new operation.
     Submit(Submission),
-    /// Open operations, for the submissions waiting for the list.
-    OpenOperationsLoaded(Result<Vec<Summary>, LogError>),
+    /// Open operations, for the submissions waiting for the list. `takeovers` is their number when the list was requested.
+    OpenOperationsLoaded { takeovers: u64, open: Result<Vec<Summary>, LogError> },
     /// Resume an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
     /// Result of reading an operation from the log.
@@ -73,6 +74,8 @@ pub(crate) enum SupervisorMessage {
     StartLinkedActor(ActorRole),
     /// Stop the operations of these applications. Another engine with the same log continues them.
     HandOver { applications: BTreeSet<String>, reply: Reply<()> },
+    /// Manage these applications again.
+    TakeOver { applications: BTreeSet<String>, reply: Reply<()> },
     /// Stop all actors. Open operations can be resumed from the log.
     Shutdown { reply: Reply<()> },
 }
@@ -117,8 +120,12 @@ pub(crate) struct SupervisorState {
     pub recent_results: RecentResults,
     /// Limits the number of concurrent reads of operations.
     pub reads: Arc<Semaphore>,
+    /// Applications that another engine manages.
+    pub handed_over: BTreeSet<String>,
     /// Handovers that wait for operations to stop.
     pub handovers: Vec<Handover>,
+    /// Number of takeovers of applications. Each of them makes earlier lists of open operations obsolete.
+    pub takeovers: u64,
     pub is_stopping: bool,
     /// Callers to notify once all actors have stopped.
     pub shutdown_replies: Vec<Reply<()>>,
@@ -137,6 +144,8 @@ pub(crate) struct Child {
     /// `None` if the operation's first records were lost.
     pub destination: Option<Destination>,
     pub restarts: Restarts,
+    /// True once this engine has held the operation's claim.
+    pub claim_held: Arc<AtomicBool>,
     /// True if the actor has failed and hasn't restarted yet.
     pub is_down: bool,
     pub waiters: Vec<Reply<OperationView>>,
@@ -147,6 +156,8 @@ pub(crate) struct OperationMetadata {
     pub application: String,
     pub destination: Option<Destination>,
     pub restarts: Restarts,
+    /// True once this engine has held the operation's claim.
+    pub claim_held: Arc<AtomicBool>,
 }
 
 impl OperationMetadata {
@@ -155,6 +166,7 @@ impl OperationMetadata {
             application: request.application.clone(),
             destination: Some(request.destination.clone()),
             restarts: Restarts::default(),
+            claim_held: Arc::default(),
         }
     }
 }
