@@ -471,8 +471,8 @@ impl Inner {
 
     fn report_outage(&self, reason: Option<String>) {
         self.outage.send_if_modified(|current| {
-            let changes = current.is_some() != reason.is_some();
-            if changes {
+            let changes = *current != reason;
+            if current.is_some() != reason.is_some() {
                 match &reason {
                     Some(reason) => tracing::warn!(
                         reason,
@@ -489,7 +489,7 @@ impl Inner {
     /// Reports that the database has confirmed a heartbeat. While the writer waits, the outage continues, because a full
     /// disk, for example, can prevent larger writes only.
     fn report_heartbeat(&self) {
-        if self.writer.try_lock().is_ok() {
+        if let Ok(_writer) = self.writer.try_lock() {
             self.report_outage(None);
         }
     }

@@ -58,14 +58,9 @@ pub async fn open_once(state_dir: &StateDir, notices: &dyn Notices) -> Result<Lo
 fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     state_dir.restrict_to_owner(notices)?;
     let log = tidegate_executor::open_log(state_dir.path(), key_from_environment()?)?;
-    prepare(&log, state_dir, notices)?;
+    report_damage(&log, state_dir, notices);
+    clock::initialize_clock(state_dir, &log, notices)?;
     Ok(log)
-}
-
-/// Reports damage to an open log, and sets the clock of its operations.
-pub fn prepare(log: &Log, state_dir: &StateDir, notices: &dyn Notices) -> Result<(), ServiceError> {
-    report_damage(log, state_dir, notices);
-    clock::initialize_clock(state_dir, log, notices)
 }
 
 /// Opens the current log read-only. Never writes to the state directory and doesn't need its lock.

@@ -159,11 +159,16 @@ impl SharedLog {
 /// Sets this process's clock to the time of the database. The deadlines of open operations are based on the clock of the
 /// previous leader, which may be another machine.
 async fn set_clock(log: &Arc<PostgresLog>) {
-    let shared = Arc::clone(log);
-    match blocking(move || shared.time()).await {
-        Ok(time) => SystemClock::set(time),
-        Err(error) => {
-            tracing::warn!(%error, "the time of the database is unknown; using this machine's clock")
+    loop {
+        let shared = Arc::clone(log);
+        match blocking(move || shared.time()).await {
+            Ok(time) => return SystemClock::set(time),
+            // The operations can't continue without the database anyway.
+            Err(error) if error.is_outage() => tokio::time::sleep(ATTEMPT_INTERVAL).await,
+            Err(error) => {
+                tracing::warn!(%error, "the time of the database is unknown; using this machine's clock");
+                return;
+            }
         }
     }
 }

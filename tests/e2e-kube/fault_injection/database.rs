@@ -114,7 +114,7 @@ impl Database {
     }
 
     /// Destroys the primary, promotes the standby, and starts a new standby in place of the old primary.
-    pub fn fail_over(self, replicas: &[Replica]) -> Self {
+    pub fn fail_over(self, replicas: &[Replica], when_promoted: impl FnOnce()) -> Self {
         let Self { servers: [first, second], primary, url, replication } = self;
         let (old, new) = if primary == 0 { (first, second) } else { (second, first) };
         old.destroy();
@@ -122,6 +122,7 @@ impl Database {
         // Until there is a new standby, commits must not wait for one.
         new.psql(&url, "ALTER SYSTEM SET synchronous_standby_names = ''");
         new.psql(&url, "SELECT pg_reload_conf()");
+        when_promoted();
         let standby = PostgresServer::start_standby(&new);
         let servers = if primary == 0 { [standby, new] } else { [new, standby] };
         let database = Self { servers, primary: 1 - primary, url, replication };

@@ -199,7 +199,7 @@ impl Services {
             Fault::DatabaseRestart => self.database.as_mut().unwrap().restart(),
             Fault::DatabaseFailover => {
                 let database = self.database.take().unwrap();
-                self.database = Some(database.fail_over(&self.replicas));
+                self.database = Some(database.fail_over(&self.replicas, || ()));
             }
             Fault::ClockJump => {
                 let is_first_ahead = dice.roll(2) == 0;

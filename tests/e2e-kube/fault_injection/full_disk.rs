@@ -13,6 +13,7 @@ const WRITES: usize = 4;
 /// Time during which the disk stays full.
 const OUTAGE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const READINESS_TIMEOUT: Duration = Duration::from_secs(300);
 const REASON: &str = "waiting for the operation log's database";
 
 pub async fn a_full_disk_of_the_database_pauses_operations() {
@@ -65,11 +66,16 @@ fn host(url: &str) -> &str {
 }
 
 async fn wait_for_readiness(url: &str, code: u16) -> String {
+    let started = Instant::now();
     loop {
         let (found, body) = probe(host(url), "/readyz");
         if found == code {
             return body;
         }
+        assert!(
+            started.elapsed() < READINESS_TIMEOUT,
+            "expected {code}, but {url}/readyz is {found}: {body}"
+        );
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -63,9 +63,15 @@ impl FaultInjection {
             self.services.active().signal("KILL");
             self.services.active().finish();
         }
-        self.services.database = Some(database.fail_over(&self.services.replicas));
+        let leader = &self.services.replicas[self.services.active];
+        // Otherwise, a standby could take over before the leader finds the lost events.
+        let release = || {
+            if reporter == Reporter::Leader {
+                leader.release_database();
+            }
+        };
+        self.services.database = Some(database.fail_over(&self.services.replicas, release));
         if reporter == Reporter::Leader {
-            self.services.active().release_database();
             let ran = self.services.active().finish().expect_code(1);
             let named = ran.err.lines().find_map(|line| line.split_once(LOST)?.1.split_once(", probably"));
             let named = named.unwrap_or_else(|| panic!("no lost operation is named in:\n{}", ran.err)).0;

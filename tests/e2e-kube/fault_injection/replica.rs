@@ -87,7 +87,10 @@ impl Replica {
     /// Makes the wall clock of a process jump within a second. The process was started with
     /// [`Self::start_with_clock`].
     pub fn set_clock(&self, offset: &str) {
-        fs::write(&self.clock, offset).unwrap();
+        // The library must not read an empty file.
+        let new = self.clock.with_extension("new");
+        fs::write(&new, offset).unwrap();
+        fs::rename(&new, &self.clock).unwrap();
     }
 
     fn start_with(&mut self, bench: &KubeBench, variables: &[(&str, &str)]) {

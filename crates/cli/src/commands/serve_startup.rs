@@ -106,7 +106,6 @@ pub async fn start(
             server_state.take_over();
             let log = shared.log();
             shared_log = Some(shared);
-            log::prepare(&(Arc::clone(&log) as Log), state_dir, printer)?;
             log
         }
     };

@@ -217,6 +217,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
     ) -> Result<Box<HeldClaim>, ClaimEvent> {
         let aside = self.locations.fallback.as_ref().filter(|aside| *aside != place);
         let Some(aside) = aside else { return Err(no_claim_news(reason)) };
+        // The claim at the former location is void, so the engine has not held any claim at the other one.
+        self.has_held.store(false, Ordering::SeqCst);
         let mut watching = HolderObservations::default();
         loop {
             let moment = self.environment.moment();
@@ -302,7 +304,9 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         let now = self.environment.now();
         let Some(lease) = found.or_else(|| new_lease(place)) else { return Ok(Attempt::Conflict) };
         let wanted = match owner {
-            Owner::Ours if self.is_taken_over(&lease) => return Ok(Attempt::Lost(Some(lease.holder()))),
+            Owner::Ours | Owner::Free if self.is_taken_over(&lease) => {
+                return Ok(Attempt::Lost(Some(lease.holder())));
+            }
             Owner::Ours => lease.renewed_by(&self.claimant, now),
             Owner::Free => lease.with_claimant(&self.claimant, known.saturating_add(1), now),
             Owner::Lost(holder) => return Ok(Attempt::Lost(holder)),
@@ -461,7 +465,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         let Some(lease) = found.or_else(|| new_lease(&held.location)) else { return Ok(None) };
         let now = self.environment.now();
         let wanted = match owner {
-            Owner::Ours if self.is_taken_over(&lease) => {
+            Owner::Ours | Owner::Free if self.is_taken_over(&lease) => {
                 return Ok(Some(ClaimEvent::Lost { holder: Some(lease.holder()) }));
             }
             Owner::Ours => lease.renewed_by(&self.claimant, now),

@@ -118,10 +118,12 @@ impl Lease {
         seconds.map_or(min, |seconds| Duration::from_secs(seconds).clamp(min, LEASE_DURATION_MAX.max(min)))
     }
 
-    /// Returns true if another engine wrote the Lease last. An engine of an earlier version only writes its worker.
+    /// Returns true if this operation held the Lease last, and another engine wrote it for the operation. An engine of an
+    /// earlier version only writes its worker.
     pub(super) fn is_of_other_engine(&self, us: &Claimant) -> bool {
         let differs = |name, ours: &str| self.0.annotation(name).is_some_and(|text| text != ours);
-        differs(CLAIM_INCARNATION, &us.incarnation) || differs(CLAIM_HOLDER, &us.worker)
+        !differs(OPERATION_ID, &us.operation)
+            && (differs(CLAIM_INCARNATION, &us.incarnation) || differs(CLAIM_HOLDER, &us.worker))
     }
 
     /// Returns the operation that asked the holder to end.

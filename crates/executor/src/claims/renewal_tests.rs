@@ -219,8 +219,21 @@ async fn an_engine_loses_the_claim_of_an_operation_that_another_engine_continues
     let holder = server.lease.lock().unwrap().as_ref().unwrap().holder_id().to_owned();
     assert_eq!(holder, "operation-1");
     assert!(tokio::time::timeout(Duration::from_secs(60), &mut second).await.is_err());
-    // A later process releases the claim of an operation that has finished.
-    release_claim(&again.environment, &again.claimant, &[location()], false).await;
+    // Neither does it once the other engine has finished the operation.
+    release_claim(&again.environment, &keeper("engine-2", None).claimant, &[location()], true).await;
+    assert!(matches!(again.run().await, Ok(ClaimEvent::Lost { .. })));
+    assert_eq!(server.lease.lock().unwrap().as_ref().unwrap().holder_id(), "");
+}
+
+/// A process that is killed before it can release its claim leaves the release to the next one.
+#[tokio::test(start_paused = true)]
+async fn a_later_process_releases_the_claim_of_a_finished_operation() {
+    let now = Timestamp::from_millis(0);
+    let left = Claimant { incarnation: "engine-0".to_owned(), ..claimant("operation-1") };
+    let lease = new_lease(&location()).map(|lease| Lease(lease.with_claimant(&left, 1, now)));
+    let server = SharedLease { lease: Mutex::new(lease), ..SharedLease::default() };
+    let environment = Engine { server: &server, started_at: Instant::now() };
+    release_claim(&environment, &claimant("operation-1"), &[location()], false).await;
     assert_eq!(server.lease.lock().unwrap().as_ref().unwrap().holder_id(), "");
 }
 

@@ -29,6 +29,8 @@ use crate::inventory::{InventoryRow, inventory_id};
 use crate::store::chain_digest;
 use crate::{ApplicationInventory, Epoch, InventoryUpdate, LogError, RawAppend, Record, StreamName, Summary};
 
+/// Class of the errors about exhausted resources.
+const RESOURCES_CLASS: &str = "53";
 /// Maximum number of statements that [`join_all`] polls in order.
 const IN_ORDER_MAX: usize = 30;
 
@@ -353,6 +355,10 @@ fn commit_error(step: Step, error: &tokio_postgres::Error) -> CommitError {
                 || *code == SqlState::T_R_SERIALIZATION_FAILURE
                 || *code == SqlState::LOCK_NOT_AVAILABLE =>
         {
+            CommitError::Retry(mapped)
+        }
+        // The statement was rejected, for example because the disk is full.
+        Some(code) if code.code().starts_with(RESOURCES_CLASS) && step != Step::Commit => {
             CommitError::Retry(mapped)
         }
         // The session ended, possibly after the commit.

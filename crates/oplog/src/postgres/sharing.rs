@@ -116,6 +116,8 @@ impl Inner {
         // The next step must not add the shards to the tenure before they are handed over.
         let mut sharing = self.sharing.lock().await;
         self.check_usable()?;
+        let client = self.sharing_client(&mut sharing).await?;
+        self.settle_handover(&client, &mut sharing.doubtful).await?;
         let (ids, epochs): (Vec<i16>, Vec<i64>) = {
             let mut writer = self.writer.lock().await;
             let is_left = |shard: i16| Shard::from_row(shard).is_some_and(|shard| shards.contains(&shard));
@@ -125,8 +127,7 @@ impl Inner {
             writer.forget_unowned();
             left.into_iter().unzip()
         };
-        sharing.doubtful = ids.clone();
-        let client = self.sharing_client(&mut sharing).await?;
+        sharing.doubtful.extend(&ids);
         let parameters: [Parameter<'_>; 3] =
             [(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY), (&epochs, Type::INT8_ARRAY)];
         within("hand over shards", client.execute_typed(QUERY, &parameters)).await?;

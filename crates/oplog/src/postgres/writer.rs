@@ -133,6 +133,9 @@ impl Inner {
             match error {
                 CommitError::Retry(error) => {
                     tracing::debug!(%error, "repeating a transaction");
+                    if error.is_outage() {
+                        self.report_outage(Some(error.to_string()));
+                    }
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
                 CommitError::Fence if self.shares && !has_current_tenure => {
