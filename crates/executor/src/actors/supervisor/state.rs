@@ -36,7 +36,7 @@ pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 pub(crate) enum SupervisorMessage {
     /// Start a new operation.
     Submit(Submission),
-    /// Open operations, for the submissions waiting for the list. `takeovers` is their number when the list was requested.
+    /// Open operations, for the submissions waiting for the list, which was requested after this number of takeovers.
     OpenOperationsLoaded { takeovers: u64, open: Result<Vec<Summary>, LogError> },
     /// Resume an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
