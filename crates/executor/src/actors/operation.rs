@@ -154,9 +154,14 @@ impl Actor for OperationActor {
             move || drop(myself.send_message(OperationMessage::InboxReady))
         });
         let effects = |recovered, to_plan| {
-            let mut effects = SyncEffects::new(Arc::clone(&shared), id, inbox.clone(), recovered, to_plan);
-            effects.claim_held = Arc::clone(&claim_held);
-            effects
+            SyncEffects::new(
+                Arc::clone(&shared),
+                id,
+                inbox.clone(),
+                Arc::clone(&claim_held),
+                recovered,
+                to_plan,
+            )
         };
         let (runner, first) = match start {
             Start::New { request, targets, plan, submitted } => {

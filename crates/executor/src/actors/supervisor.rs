@@ -438,15 +438,12 @@ impl SupervisorState {
 
     /// Handles an actor that was asked to stop and exited without a report.
     fn handle_actor_end(&mut self, operation: OperationId) {
-        let application = self.running.get(&operation).map(|child| child.application.clone());
-        let reason = application.and_then(|application| self.check_managed(&application).err());
-        match reason {
-            Some(EngineError::HandedOver { application }) => {
-                let error = || EngineError::HandedOver { application: application.clone() };
-                self.abandon_operation(operation, error);
-            }
-            _ => self.abandon_operation(operation, || EngineError::ShuttingDown),
-        }
+        let child = self.running.get(&operation);
+        let handed_over = child.and_then(|child| self.handed_over.get(&child.application)).cloned();
+        self.abandon_operation(operation, || match &handed_over {
+            Some(application) => EngineError::HandedOver { application: application.clone() },
+            None => EngineError::ShuttingDown,
+        });
     }
 
     /// Handles an open operation that lost its actor.

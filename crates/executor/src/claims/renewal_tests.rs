@@ -26,18 +26,28 @@ struct Script {
     is_over: bool,
 }
 
-impl KeeperEnvironment for &Script {
+/// Server with the Lease.
+trait LeaseServer: Sync {
+    fn read(&self) -> Option<Lease>;
+    fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
+    fn is_over(&self, operation: &str) -> bool;
+}
+
+/// Environment of a keeper in virtual time.
+struct Environment<'a, S> {
+    server: &'a S,
+    started_at: Instant,
+}
+
+impl<S: LeaseServer> KeeperEnvironment for Environment<'_, S> {
     type Moment = ();
 
     async fn read(&self, _: &ClaimLocation) -> Result<Option<Lease>, ClusterError> {
-        Ok(self.foreign_lease.clone())
+        Ok(self.server.read())
     }
 
     async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
-        self.write_times.lock().unwrap().push(self.started_at.elapsed().as_secs());
-        let (after, error) = self.answers.lock().unwrap().pop_front().unwrap_or((0, None));
-        tokio::time::sleep(Duration::from_secs(after)).await;
-        error.map_or(Ok(Lease(lease)), |kind| Err(ClusterError::new(kind, "refused")))
+        self.server.write(lease).await
     }
 
     async fn missing_rights(&self, _: &ClaimLocation) -> Result<Option<String>, ClusterError> {
@@ -45,8 +55,7 @@ impl KeeperEnvironment for &Script {
     }
 
     async fn is_over(&self, operation: &str) -> bool {
-        assert_eq!(operation, "operation-0");
-        self.is_over
+        self.server.is_over(operation)
     }
 
     async fn sleep(&self, time: Duration) {
@@ -68,6 +77,24 @@ impl KeeperEnvironment for &Script {
     fn report(&self, _: ClaimEvent) {}
 }
 
+impl LeaseServer for Script {
+    fn read(&self) -> Option<Lease> {
+        self.foreign_lease.clone()
+    }
+
+    async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
+        self.write_times.lock().unwrap().push(self.started_at.elapsed().as_secs());
+        let (after, error) = self.answers.lock().unwrap().pop_front().unwrap_or((0, None));
+        tokio::time::sleep(Duration::from_secs(after)).await;
+        error.map_or(Ok(Lease(lease)), |kind| Err(ClusterError::new(kind, "refused")))
+    }
+
+    fn is_over(&self, operation: &str) -> bool {
+        assert_eq!(operation, "operation-0");
+        self.is_over
+    }
+}
+
 fn claimant(operation: &str) -> Claimant {
     Claimant {
         operation: operation.to_owned(),
@@ -84,7 +111,7 @@ fn location() -> ClaimLocation {
 
 async fn run_script(script: Script, previous_location: Option<ClaimLocation>, seconds: u64) -> Vec<u64> {
     let keeping = ClaimKeeper {
-        environment: &script,
+        environment: Environment { server: &script, started_at: script.started_at },
         claimant: claimant("operation-1"),
         locations: ClaimLocations { home: location(), fallback: None },
         if_taken: ClaimConflictPolicy::Queue,
@@ -127,62 +154,33 @@ async fn the_claim_of_a_finished_operation_is_not_awaited() {
     }
 }
 
-/// A Lease on a server that rejects outdated writes, and the events of a keeper.
+/// A Lease on a server that rejects outdated writes.
 #[derive(Default)]
 struct SharedLease {
     lease: Mutex<Option<Lease>>,
     writes: Mutex<u64>,
 }
 
-struct Engine<'a> {
-    server: &'a SharedLease,
-    started_at: Instant,
-}
-
-impl KeeperEnvironment for Engine<'_> {
-    type Moment = ();
-
-    async fn read(&self, _: &ClaimLocation) -> Result<Option<Lease>, ClusterError> {
-        Ok(self.server.lease.lock().unwrap().clone())
+impl LeaseServer for SharedLease {
+    fn read(&self) -> Option<Lease> {
+        self.lease.lock().unwrap().clone()
     }
 
     async fn write(&self, mut lease: Object) -> Result<Lease, ClusterError> {
-        let mut current = self.server.lease.lock().unwrap();
+        let mut current = self.lease.lock().unwrap();
         let version = current.as_ref().map_or("", |lease| lease.0.text("/metadata/resourceVersion"));
         if lease.text("/metadata/resourceVersion") != version {
             return Err(ClusterError::new(ErrorKind::Conflict, "the Lease has changed"));
         }
-        let mut writes = self.server.writes.lock().unwrap();
+        let mut writes = self.writes.lock().unwrap();
         *writes += 1;
         lease.metadata_mut().insert("resourceVersion".to_owned(), writes.to_string().into());
         Ok(current.insert(Lease(lease)).clone())
     }
 
-    async fn missing_rights(&self, _: &ClaimLocation) -> Result<Option<String>, ClusterError> {
-        Ok(None)
-    }
-
-    async fn is_over(&self, _: &str) -> bool {
+    fn is_over(&self, _: &str) -> bool {
         false
     }
-
-    async fn sleep(&self, time: Duration) {
-        tokio::time::sleep(time).await;
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(0)
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.started_at.elapsed()
-    }
-
-    fn moment(&self) {}
-
-    fn record_renewal(&self, (): ()) {}
-
-    fn report(&self, _: ClaimEvent) {}
 }
 
 /// The former leader of a shared log may still run an operation that the new one has continued. Both have the same
@@ -191,7 +189,7 @@ impl KeeperEnvironment for Engine<'_> {
 async fn an_engine_loses_the_claim_of_an_operation_that_another_engine_continues() {
     let server = SharedLease::default();
     let keeper = |engine: &str, previous_location| ClaimKeeper {
-        environment: Engine { server: &server, started_at: Instant::now() },
+        environment: Environment { server: &server, started_at: Instant::now() },
         claimant: Claimant { incarnation: engine.to_owned(), ..claimant("operation-1") },
         locations: ClaimLocations { home: location(), fallback: None },
         if_taken: ClaimConflictPolicy::Queue,
@@ -232,7 +230,7 @@ async fn a_later_process_releases_the_claim_of_a_finished_operation() {
     let left = Claimant { incarnation: "engine-0".to_owned(), ..claimant("operation-1") };
     let lease = new_lease(&location()).map(|lease| Lease(lease.with_claimant(&left, 1, now)));
     let server = SharedLease { lease: Mutex::new(lease), ..SharedLease::default() };
-    let environment = Engine { server: &server, started_at: Instant::now() };
+    let environment = Environment { server: &server, started_at: Instant::now() };
     release_claim(&environment, &claimant("operation-1"), &[location()], false).await;
     assert_eq!(server.lease.lock().unwrap().as_ref().unwrap().holder_id(), "");
 }

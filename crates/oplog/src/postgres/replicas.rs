@@ -386,21 +386,18 @@ impl Inner {
         within("remove dead replicas", client.execute_typed(QUERY, &[])).await.map(drop)
     }
 
-    /// Makes sure that no transaction of this replica is still in doubt: ends its other sessions, waits for their
-    /// locks, and raises the epochs of its shards. Returns the new epochs, without the shards that now belong to
-    /// another replica.
+    /// Raises the epochs of shards, so that no earlier statement of this replica can change them anymore. Waits for
+    /// their locks. Returns the new epochs, without the shards that belong to another replica.
     pub(super) async fn raise_epochs(
         &self,
         client: &Client,
-        tenure: &BTreeMap<i16, i64>,
+        shards: &[i16],
     ) -> Result<BTreeMap<i16, i64>, LogError> {
         const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND id = ANY($2) ORDER BY id FOR UPDATE) \
              UPDATE shard SET epoch = epoch + 1 WHERE id IN (SELECT id FROM mine) RETURNING id, epoch";
-        self.end_own_transactions(client).await?;
-        let ids: Vec<i16> = tenure.keys().copied().collect();
         within("raise the epochs", async {
             let rows = client
-                .query_typed(QUERY, &[(&self.incarnation, Type::UUID), (&ids, Type::INT2_ARRAY)])
+                .query_typed(QUERY, &[(&self.incarnation, Type::UUID), (&shards, Type::INT2_ARRAY)])
                 .await?;
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
         })
@@ -408,7 +405,7 @@ impl Inner {
     }
 
     /// Ends the other sessions of this replica that are in a transaction or execute a statement.
-    async fn end_own_transactions(&self, client: &Client) -> Result<(), LogError> {
+    pub(super) async fn end_own_transactions(&self, client: &Client) -> Result<(), LogError> {
         const QUERY: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND \
              pid <> pg_backend_pid() AND state IN ('active', 'idle in transaction', 'idle in transaction (aborted)')";
         let name = application_name(self.incarnation);

@@ -138,12 +138,8 @@ impl Inner {
 
     /// Makes sure that a handover whose outcome is unknown can't take effect later. Waits for its transaction.
     async fn settle_handover(&self, client: &Client, doubtful: &mut Vec<i16>) -> Result<(), LogError> {
-        const QUERY: &str = "WITH mine AS (SELECT id FROM shard WHERE owner = $1 AND id = ANY($2) ORDER BY id FOR UPDATE) \
-             UPDATE shard SET epoch = epoch + 1 WHERE id IN (SELECT id FROM mine)";
         if !doubtful.is_empty() {
-            let parameters: [Parameter<'_>; 2] =
-                [(&self.incarnation, Type::UUID), (doubtful, Type::INT2_ARRAY)];
-            within("settle a handover", client.execute_typed(QUERY, &parameters)).await?;
+            self.raise_epochs(client, doubtful).await?;
             doubtful.clear();
         }
         Ok(())
@@ -184,13 +180,8 @@ impl Inner {
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
         })
         .await?;
-        let before = std::mem::take(&mut writer.tenure);
         // Another replica may have changed the streams of a shard with another epoch.
-        writer.tenure = tenure
-            .iter()
-            .filter(|(id, epoch)| before.get(id) == Some(epoch))
-            .map(|(id, epoch)| (*id, *epoch))
-            .collect();
+        writer.tenure.retain(|id, epoch| tenure.get(id) == Some(epoch));
         writer.forget_unowned();
         writer.tenure = tenure;
         Ok(())

@@ -223,7 +223,8 @@ impl Inner {
         loop {
             let client = self.writer_client(writer).await?;
             let result = async {
-                let tenure = self.raise_epochs(&client, &writer.tenure).await?;
+                self.end_own_transactions(&client).await?;
+                let tenure = self.raise_epochs(&client, &writer.shards()).await?;
                 let ids: Vec<Uuid> = rows.streams.keys().map(|stream| stream.0).collect();
                 Ok((tenure, self.read_heads(&client, &ids).await?))
             };

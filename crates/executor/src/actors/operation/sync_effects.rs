@@ -122,6 +122,7 @@ impl SyncEffects {
         shared: Arc<EngineContext>,
         id: OperationId,
         inbox: Inbox,
+        claim_held: Arc<AtomicBool>,
         recovered: Option<EventEmitter>,
         submitted: Option<Box<SubmittedManifests>>,
     ) -> Self {
@@ -146,7 +147,7 @@ impl SyncEffects {
             coverage: LeaseCoverage::new(),
             keeper: None,
             holder_observations: ObservationStore::default(),
-            claim_held: Arc::default(),
+            claim_held,
             started_at: Instant::now(),
             release_progress: ReleaseProgress::default(),
             inventory: Vec::new(),
