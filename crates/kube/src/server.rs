@@ -130,10 +130,6 @@ impl Server {
 
     async fn call_limited(&self, link: &Connections, call: &Call) -> Result<ApiResponse, ClusterError> {
         let permit = self.limiter.acquire(&call.request_key()).await;
-        if call.method != Method::GET {
-            // The call may have waited for a long time.
-            check_write()?;
-        }
         let answer = self.with_timeout(call, self.attempt(link, call)).await?;
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
         // A refusal of one request, or a failure of the server behind one kind, doesn't affect other calls.
@@ -257,6 +253,10 @@ impl Server {
             }
             if !gated_client.gate.is_sure().await {
                 self.confirm_identity(gated_client).await?;
+            }
+            if call.method != Method::GET {
+                // The call may have waited for a long time.
+                check_write()?;
             }
             match gated_client.client.send(self.build_request(call)?).await {
                 // Not sent: the call needs a new connection. Open and check one, then retry.

@@ -167,9 +167,15 @@ impl Services {
                 self.start_former(bench);
             }
             Fault::Suspend => {
+                // Requests that are on their way when the process is suspended are lost. Otherwise, they would look
+                // like writes of the resumed process.
+                self.active().api.hold(Direction::ToServer);
+                sleep(ACCUMULATION).await;
                 self.active().signal("STOP");
                 self.wait_for_takeover(fault);
                 let resumed = bench.control.audit_mark();
+                self.former().api.disconnect();
+                self.former().api.release();
                 self.former().signal("CONT");
                 self.end_replaced(bench, Some(resumed)).await;
             }

@@ -4,9 +4,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
-use tidegate_cluster::{Cluster as _, ErrorKind};
+use http::Method;
+use tidegate_cluster::{Cluster as _, ClusterError, ErrorKind, with_write_check};
 
 use super::*;
+use crate::call::{Call, JSON};
 use crate::{ConnectError, ConnectOptions, connect};
 
 fn kubeconfig(dir: &Path, server: &str, user: &Value) -> PathBuf {
@@ -88,6 +90,49 @@ async fn renewed_credentials_are_read_again_once() {
     kubeconfig(dir.path(), &server, &json!({"token": "old"}));
     let cluster = connect(&options(&file)).await.unwrap();
     assert_eq!(cluster.discover().await.unwrap_err().kind, ErrorKind::Unauthorized);
+}
+
+/// Starts a server with an identity. Returns its URL, and the first lines of the requests that it receives.
+fn start_identified_server(uid: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::clone(&requests);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            for line in lines.map_while(Result::ok) {
+                if line.contains(" HTTP/1.1") {
+                    received.lock().unwrap().push(line);
+                } else if line.is_empty() {
+                    let metadata = json!({"name": "kube-system", "uid": uid});
+                    let body =
+                        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}).to_string();
+                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+                    stream.write_all((head + &body).as_bytes()).unwrap();
+                }
+            }
+        }
+    });
+    (address, requests)
+}
+
+#[tokio::test]
+async fn a_write_is_checked_again_after_the_identity_of_its_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, requests) = start_identified_server("uid-1");
+    let cluster = connect(&options(&kubeconfig(dir.path(), &server, &json!({})))).await.unwrap();
+    cluster.expect_identity("uid-1");
+    // The permission ends while the identity is checked.
+    let seen = Arc::clone(&requests);
+    let check = move || match seen.lock().unwrap().is_empty() {
+        true => Ok(()),
+        false => Err(ClusterError::new(ErrorKind::Timeout, "no longer the leader")),
+    };
+    let write = Call::write(Method::DELETE, "/api/v1/namespaces/shop".to_owned(), JSON, Vec::new(), None);
+    let error = with_write_check(check, cluster.api_server().call(&write)).await.err().unwrap();
+    assert_eq!(error.message, "no longer the leader");
+    assert_eq!(*requests.lock().unwrap(), ["GET /api/v1/namespaces/kube-system HTTP/1.1"]);
 }
 
 #[tokio::test]
