@@ -4,7 +4,6 @@ mod builder;
 mod queries;
 mod user_requests;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -288,26 +287,20 @@ impl Engine {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Stops the operations of these applications without ending them, because another engine with the same log
-    /// manages the applications from now on. Returns once the operations have stopped. Only an operation whose actor has
-    /// just failed may still have calls to a cluster in flight. Until [`Self::take_over`], this engine refuses to start
-    /// or resume operations of these applications.
+    /// Manages only the applications whose names pass a filter. Other engines with the same log manage the others: this
+    /// engine stops their operations without ending them, and refuses to start or resume any. Returns once the operations
+    /// have stopped. Only an operation whose actor has just failed may still have calls to a cluster in flight. The caller
+    /// resumes the open operations of applications that other engines have managed so far.
     ///
     /// # Errors
     ///
     /// Returns an error if the engine has stopped or its log has failed.
-    pub async fn hand_over(&self, applications: BTreeSet<String>) -> Result<(), EngineError> {
-        self.call_supervisor(|reply| SupervisorMessage::HandOver { applications, reply }).await
-    }
-
-    /// Manages these applications again, after another engine has handed them over. The caller resumes their open
-    /// operations.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the engine has stopped.
-    pub async fn take_over(&self, applications: BTreeSet<String>) -> Result<(), EngineError> {
-        self.call_supervisor(|reply| SupervisorMessage::TakeOver { applications, reply }).await
+    pub async fn set_managed(
+        &self,
+        filter: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Result<(), EngineError> {
+        let filter = Arc::new(filter);
+        self.call_supervisor(|reply| SupervisorMessage::SetManaged { filter, reply }).await
     }
 
     /// Shuts the engine down gracefully: starts no new commands, and records the results of commands in

@@ -17,7 +17,7 @@ mod recent_results;
 mod recovery;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -74,9 +74,9 @@ impl Actor for Supervisor {
             resuming: HashMap::new(),
             recent_results: RecentResults::default(),
             reads: Arc::new(Semaphore::new(CONCURRENT_READS_MAX)),
-            handed_over: BTreeSet::new(),
+            is_managed: Arc::new(|_| true),
             handovers: Vec::new(),
-            takeovers: 0,
+            filter_changes: 0,
             is_stopping: false,
             shutdown_replies: Vec::new(),
         };
@@ -97,8 +97,8 @@ impl Actor for Supervisor {
         let Some(message) = state.defer(message) else { return Ok(()) };
         match message {
             SupervisorMessage::Submit(submit) => state.submit(&myself, submit).await,
-            SupervisorMessage::OpenOperationsLoaded { takeovers, open } => {
-                state.receive_open_operations(&myself, takeovers, open).await
+            SupervisorMessage::OpenOperationsLoaded { filter_changes, open } => {
+                state.receive_open_operations(&myself, filter_changes, open).await
             }
             SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply, false),
             SupervisorMessage::OperationRead { operation, purpose, result } => {
@@ -143,8 +143,7 @@ impl Actor for Supervisor {
             }
             SupervisorMessage::StartLinkedActor(part) => state.start_linked_actor(&myself, part).await,
             SupervisorMessage::Report(Report::LogFailed { reason }) => state.handle_log_failure(&reason),
-            SupervisorMessage::HandOver { applications, reply } => state.hand_over(applications, reply),
-            SupervisorMessage::TakeOver { applications, reply } => state.take_over(&applications, reply),
+            SupervisorMessage::SetManaged { filter, reply } => state.set_managed(filter, reply),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
         Ok(())
@@ -276,10 +275,10 @@ impl SupervisorState {
     }
 
     fn load_open_operations(&self, myself: &ActorRef<SupervisorMessage>) {
-        let (shared, myself, takeovers) = (self.shared.clone(), myself.clone(), self.takeovers);
+        let (shared, myself, filter_changes) = (self.shared.clone(), myself.clone(), self.filter_changes);
         tokio::spawn(async move {
             let open = run_blocking(&shared.log, |log| list_summaries(log, Lookup::open())).await;
-            let _ = myself.send_message(SupervisorMessage::OpenOperationsLoaded { takeovers, open });
+            let _ = myself.send_message(SupervisorMessage::OpenOperationsLoaded { filter_changes, open });
         });
     }
 
@@ -287,10 +286,10 @@ impl SupervisorState {
     async fn receive_open_operations(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
-        takeovers: u64,
+        filter_changes: u64,
         open: Result<Vec<Summary>, LogError>,
     ) {
-        if takeovers != self.takeovers {
+        if filter_changes != self.filter_changes {
             return self.load_open_operations(myself);
         }
         let mut submits = std::mem::take(&mut self.waiting_submissions).into_iter();
@@ -439,7 +438,8 @@ impl SupervisorState {
     /// Handles an actor that was asked to stop and exited without a report.
     fn handle_actor_end(&mut self, operation: OperationId) {
         let child = self.running.get(&operation);
-        let handed_over = child.and_then(|child| self.handed_over.get(&child.application)).cloned();
+        let handed_over =
+            child.map(|child| &child.application).filter(|name| !(self.is_managed)(name)).cloned();
         self.abandon_operation(operation, || match &handed_over {
             Some(application) => EngineError::HandedOver { application: application.clone() },
             None => EngineError::ShuttingDown,

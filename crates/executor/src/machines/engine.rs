@@ -77,6 +77,12 @@ impl Engine {
         Ok(run_blocking(&self.shared.log, move |log| log.find_as::<F>(lookup)).await?)
     }
 
+    /// Stops these machines gracefully, so that another engine with the same log can run them. Ignores machines that
+    /// this engine doesn't run.
+    pub async fn stop_machines(&self, ids: impl IntoIterator<Item = StreamId>) {
+        self.shared.machines.stop(ids).await;
+    }
+
     /// Returns the durable state of a machine, running or not, or `None` if the log doesn't contain the ID.
     /// Fails if only the summary of a finished machine is left; [`Engine::list_machines`] still returns it.
     pub async fn machine_state<M: DurableMachine>(

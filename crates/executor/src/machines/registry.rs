@@ -102,25 +102,37 @@ impl MachineRegistry {
         self.lock().machines.values().map(Arc::clone).collect()
     }
 
+    /// Stops these machines gracefully. Ignores machines that aren't running.
+    pub async fn stop(&self, ids: impl IntoIterator<Item = StreamId>) {
+        let machines: Vec<_> = {
+            let known = self.lock();
+            ids.into_iter().filter_map(|id| known.machines.get(&id).map(Arc::clone)).collect()
+        };
+        stop_all(&machines).await;
+    }
+
     /// Stops all machines gracefully and prevents new machines from starting.
     pub async fn shut_down(&self) {
         self.lock().is_closed = true;
-        let all = self.all();
-        all.iter().for_each(|machine| machine.stop());
-        let ended = async {
-            for machine in &all {
-                machine.wait_until_ended().await;
-            }
-        };
-        // Each machine enforces its own time limit. This one covers machines with work that never returns.
-        if tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_err() {
-            tracing::warn!("a machine did not stop in time; it will continue when the engine restarts");
-        }
+        stop_all(&self.all()).await;
     }
 
     /// Informs all machines that the log rejects all records.
     pub fn log_failed(&self, reason: &str) {
         self.all().iter().for_each(|machine| machine.log_failed(reason));
+    }
+}
+
+async fn stop_all(machines: &[Arc<dyn AnyMachine>]) {
+    machines.iter().for_each(|machine| machine.stop());
+    let ended = async {
+        for machine in machines {
+            machine.wait_until_ended().await;
+        }
+    };
+    // Each machine enforces its own time limit. This one covers machines with work that never returns.
+    if tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_err() {
+        tracing::warn!("a machine did not stop in time; it will continue when an engine resumes it");
     }
 }
 

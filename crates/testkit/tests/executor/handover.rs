@@ -1,6 +1,5 @@
 //! Several engines with the same log, which hand over their applications.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,10 +22,6 @@ fn sync_of(application: &str) -> SyncSpec {
     let mut sync = SyncSpec::new(&format!("{before}{servers}{last}"));
     sync.request.application = application.to_owned();
     sync
-}
-
-fn only(application: &str) -> BTreeSet<String> {
-    BTreeSet::from([application.to_owned()])
 }
 
 /// Starts two engines with the same log and cluster.
@@ -63,7 +58,7 @@ async fn another_engine_continues_the_operations_of_an_application() {
             async move { first.wait(moved).await }
         });
         tokio::time::sleep(Duration::from_millis(after_millis)).await;
-        with_time_limit(first.hand_over(only("moving"))).await.unwrap();
+        with_time_limit(first.set_managed(|name| name != "moving")).await.unwrap();
         let error = with_time_limit(waiter).await.unwrap().unwrap_err();
         assert!(
             matches!(&error, EngineError::HandedOver { application } if application == "moving"),
@@ -96,11 +91,11 @@ async fn an_engine_knows_the_operations_that_others_have_started() {
     let sync = sync_of("shop");
     let done = submit(&first, &sync).await;
     wait_for_end(&first, done).await;
-    first.hand_over(only("shop")).await.unwrap();
-    second.take_over(only("shop")).await.unwrap();
+    first.set_managed(|name| name != "shop").await.unwrap();
+    second.set_managed(|_| true).await.unwrap();
     let open = submit(&second, &sync).await;
-    second.hand_over(only("shop")).await.unwrap();
-    first.take_over(only("shop")).await.unwrap();
+    second.set_managed(|name| name != "shop").await.unwrap();
+    first.set_managed(|_| true).await.unwrap();
     let busy = first.submit(sync.request.clone(), sync.targets()).await.unwrap_err();
     assert!(matches!(&busy, EngineError::Busy { open: found, .. } if *found == open), "{busy}");
     first.resume(open).await.unwrap();
@@ -116,7 +111,7 @@ async fn operations_of_a_handed_over_application_are_refused() {
     let open = submit(&first, &sync).await;
     let queued = queue(&first, &sync).await;
     let (handed_over, new, resumed) = tokio::join!(
-        first.hand_over(only("shop")),
+        first.set_managed(|name| name != "shop"),
         first.submit(sync.request.clone(), sync.targets()),
         first.resume(open)
     );
@@ -139,7 +134,7 @@ async fn a_shutdown_ends_a_handover() {
     let open = submit(&first, &sync_of("shop")).await;
     let handing_over = {
         let first = first.clone();
-        tokio::spawn(async move { first.hand_over(only("shop")).await })
+        tokio::spawn(async move { first.set_managed(|name| name != "shop").await })
     };
     with_time_limit(first.shutdown()).await;
     drop(with_time_limit(handing_over).await.unwrap());

@@ -1,28 +1,34 @@
 //! Applications that another engine with the same log manages.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tidegate_model::OperationId;
 
-use super::state::{Handover, Reply, SupervisorState};
+use super::state::{ApplicationFilter, Handover, Reply, SupervisorState};
 use crate::actors::operation::OperationMessage;
 use crate::error::EngineError;
 
 impl SupervisorState {
-    /// Stops the operations of these applications, and answers once they have stopped.
-    pub(super) fn hand_over(&mut self, applications: BTreeSet<String>, reply: Reply<()>) {
+    /// Manages only these applications from now on. Stops the operations of the others, and answers once they have
+    /// stopped.
+    pub(super) fn set_managed(&mut self, filter: ApplicationFilter, reply: Reply<()>) {
         if let Err(error) = self.check_log() {
             return drop(reply.send(Err(error)));
         }
-        for application in &applications {
-            for submission in self.queues.remove(application).into_iter().flatten() {
+        self.is_managed = filter;
+        // The other engines may have started and finished operations.
+        self.filter_changes = self.filter_changes.saturating_add(1);
+        self.open = None;
+        let is_managed = Arc::clone(&self.is_managed);
+        for (application, queue) in self.queues.extract_if(|application, _| !is_managed(application)) {
+            for submission in queue {
                 let error = EngineError::HandedOver { application: application.clone() };
                 let _ = submission.reply.send(Err(error));
             }
         }
-        let affected = self.running.iter().filter(|(_, child)| applications.contains(&child.application));
+        let affected = self.running.iter().filter(|(_, child)| !is_managed(&child.application));
         let operations: BTreeSet<_> = affected.map(|(operation, _)| *operation).collect();
-        self.handed_over.extend(applications);
         self.handovers.push(Handover { operations: operations.clone(), reply });
         for operation in operations {
             match self.running.get(&operation) {
@@ -36,26 +42,17 @@ impl SupervisorState {
         self.finish_handovers();
     }
 
-    /// Manages these applications again.
-    pub(super) fn take_over(&mut self, applications: &BTreeSet<String>, reply: Reply<()>) {
-        self.handed_over.retain(|application| !applications.contains(application));
-        // The other engine may have started and finished operations.
-        self.takeovers = self.takeovers.saturating_add(1);
-        self.open = None;
-        let _ = reply.send(Ok(()));
-    }
-
     /// Returns an error if another engine manages an application.
     pub(super) fn check_managed(&self, application: &str) -> Result<(), EngineError> {
-        match self.handed_over.get(application) {
-            Some(application) => Err(EngineError::HandedOver { application: application.clone() }),
-            None => Ok(()),
+        match (self.is_managed)(application) {
+            true => Ok(()),
+            false => Err(EngineError::HandedOver { application: application.to_owned() }),
         }
     }
 
     /// Returns true if an operation stops because another engine continues it.
     pub(super) fn is_handed_over(&self, operation: OperationId) -> bool {
-        self.running.get(&operation).is_some_and(|child| self.handed_over.contains(&child.application))
+        self.running.get(&operation).is_some_and(|child| !(self.is_managed)(&child.application))
     }
 
     /// Answers the handovers whose operations have all stopped.

@@ -30,14 +30,18 @@ use crate::summary::Summary;
 /// Maximum number of operations read concurrently. Each read takes up a thread.
 pub(super) const CONCURRENT_READS_MAX: usize = 8;
 
+/// Predicate on the name of an application.
+pub(crate) type ApplicationFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
 /// Message to the supervisor, from the engine or from one of its actors.
 pub(crate) enum SupervisorMessage {
     /// Start a new operation.
     Submit(Submission),
-    /// Open operations, for the submissions waiting for the list, which was requested after this number of takeovers.
-    OpenOperationsLoaded { takeovers: u64, open: Result<Vec<Summary>, LogError> },
+    /// Open operations, for the submissions waiting for the list, which was requested after this number of
+    /// changes of the managed applications.
+    OpenOperationsLoaded { filter_changes: u64, open: Result<Vec<Summary>, LogError> },
     /// Resume an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
     /// Result of reading an operation from the log.
@@ -72,10 +76,8 @@ pub(crate) enum SupervisorMessage {
     Report(Report),
     /// Start an actor that operations depend on.
     StartLinkedActor(ActorRole),
-    /// Stop the operations of these applications. Another engine with the same log continues them.
-    HandOver { applications: BTreeSet<String>, reply: Reply<()> },
-    /// Manage these applications again.
-    TakeOver { applications: BTreeSet<String>, reply: Reply<()> },
+    /// Manage only these applications. Another engine with the same log continues the operations of the others.
+    SetManaged { filter: ApplicationFilter, reply: Reply<()> },
     /// Stop all actors. Open operations can be resumed from the log.
     Shutdown { reply: Reply<()> },
 }
@@ -120,12 +122,12 @@ pub(crate) struct SupervisorState {
     pub recent_results: RecentResults,
     /// Limits the number of concurrent reads of operations.
     pub reads: Arc<Semaphore>,
-    /// Applications that another engine manages.
-    pub handed_over: BTreeSet<String>,
+    /// Returns true for the name of an application that this engine manages.
+    pub is_managed: ApplicationFilter,
     /// Handovers that wait for operations to stop.
     pub handovers: Vec<Handover>,
-    /// Number of takeovers of applications. Each of them makes earlier lists of open operations obsolete.
-    pub takeovers: u64,
+    /// Number of changes of the managed applications. Each of them makes earlier lists of open operations obsolete.
+    pub filter_changes: u64,
     pub is_stopping: bool,
     /// Callers to notify once all actors have stopped.
     pub shutdown_replies: Vec<Reply<()>>,
