@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_application::AppKey;
 use tidegate_application::machine::Deployments;
-use tidegate_applicationset::ownership::owning_appset;
+use tidegate_applicationset::ownership::{log_key, owning_appset};
 use tidegate_model::ObjectKey;
 use tidegate_model::argo::Application;
 use tokio::sync::broadcast;
@@ -97,6 +97,14 @@ impl ApplicationCache {
     pub fn own_rules(&self, key: &AppKey) -> OwnRules {
         let all = self.own_rules.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Returns the key that determines an Application's shard in the operation log.
+    pub fn log_key(&self, key: &AppKey) -> String {
+        match self.get(key) {
+            Some(application) => log_key(&application.metadata),
+            None => key.instance_name(),
+        }
     }
 
     fn owned_applications(&self) -> MutexGuard<'_, OwnedApplications> {

@@ -8,13 +8,14 @@ use ractor::ActorRef;
 use tidegate_application::AppKey;
 use tidegate_application::machine::Input;
 use tidegate_application::project::project_name;
-use tidegate_executor::{Engine, EngineError, PolicyCheck};
+use tidegate_executor::{Engine, EngineError, PolicyCheck, Summary};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::RemoteAccess;
 use tidegate_state::error::ServiceError;
 use tidegate_state::gates::GateFile;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::{ApplicationStore, StoreEvent};
@@ -71,6 +72,8 @@ pub struct ManagedApplicationsInput {
     pub state_dir: StateDir,
     /// Store of the Applications.
     pub store: Arc<dyn ApplicationStore>,
+    /// Shards whose Applications this process manages at first.
+    pub owned_shards: OwnedShards,
     /// Stored plans. `None` if this process can't store plans.
     pub plans: Option<StoredPlans>,
     /// Clusters to which the Applications are deployed.
@@ -107,6 +110,7 @@ impl ManagedApplications {
             log,
             state_dir,
             store,
+            owned_shards,
             plans,
             destinations,
             rules,
@@ -143,6 +147,9 @@ impl ManagedApplications {
         projects.set_globals(GlobalProjectsUpdate::Files(globals));
         projects.set_globals(GlobalProjectsUpdate::Cluster(given.global_projects()));
         engine.set_policy_check(Arc::clone(&projects) as Arc<dyn PolicyCheck>);
+        if owned_shards != OwnedShards::All {
+            store.set_owned_shards(owned_shards.clone());
+        }
         let events = store.watch();
         let application_cache = ApplicationCache::default();
         let plans = plans.map(Arc::new);
@@ -154,6 +161,7 @@ impl ManagedApplications {
             engine,
             log,
             store,
+            owned_shards: watch::Sender::new(owned_shards),
             destinations,
             projects,
             manifests,
@@ -200,7 +208,7 @@ impl ManagedApplications {
             feeding.spawn(observe_periodically(Arc::clone(&shared), interval, supervisor.clone()));
         }
         // Resume operations only now, because their permissions are known once the Applications are loaded.
-        let unresumed_operations = resume_operations(&shared.engine, &shared.destinations).await?;
+        let unresumed_operations = resume_operations(&shared).await?;
         let service = ApplicationService::new(shared, supervisor);
         Ok(Self { service, unresumed_operations, _forwarders: feeding })
     }
@@ -213,6 +221,27 @@ impl ManagedApplications {
     /// Returns the application cache.
     pub fn cache(&self) -> &ApplicationCache {
         &self.service.shared.application_cache
+    }
+
+    /// Manages only the Applications in these shards from now on. Returns once the actors of all other Applications
+    /// have stopped, and the open operations of the managed ones have resumed. Operations of other Applications that
+    /// have started keep running until [`Engine::set_managed`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine has stopped.
+    pub async fn set_owned_shards(&self, owned: OwnedShards) -> Result<(), ServiceError> {
+        let ApplicationService { shared, supervisor, .. } = &self.service;
+        let mut current = shared.owned_shards.subscribe();
+        shared.store.set_owned_shards(owned.clone());
+        tokio::select! {
+            _ = current.wait_for(|current| *current == owned) => {}
+            _ = supervisor.wait(None) => return Err(EngineError::Stopped.into()),
+        }
+        for unresumed in resume_operations(shared).await? {
+            tracing::warn!("{unresumed}");
+        }
+        Ok(())
     }
 
     /// Stops all actors. None of them is still writing once this returns. The next process resumes their
@@ -258,12 +287,16 @@ async fn forward<T>(
     }
 }
 
-/// Resumes the open operations in the log. Returns the operations that this process can't resume, each with
-/// the reason. Applications on declared clusters resume their own operations once the cluster has responded.
-async fn resume_operations(engine: &Engine, places: &Destinations) -> Result<Vec<String>, ServiceError> {
+/// Resumes the open operations of the managed Applications. Returns the operations that this process can't resume,
+/// each with the reason. Applications on declared clusters resume their own operations once the cluster has responded.
+async fn resume_operations(shared: &SharedState) -> Result<Vec<String>, ServiceError> {
+    let SharedState { engine, destinations, .. } = shared;
     let mut left_alone = Vec::new();
-    let own = places.managed().to_string();
-    for open in engine.find(Lookup::open()).await?.into_iter().filter(|open| open.destination == own) {
+    let own = destinations.managed().to_string();
+    let open = engine.find(Lookup::open()).await?.into_iter();
+    let is_own =
+        |open: &Summary| open.destination == own && shared.is_managed(&AppKey::parse(&open.application));
+    for open in open.filter(is_own) {
         match engine.resume(open.operation).await {
             // The operation may have finished in the meantime.
             Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {}
@@ -278,7 +311,7 @@ async fn resume_operations(engine: &Engine, places: &Destinations) -> Result<Vec
 async fn observe_periodically(shared: Arc<SharedState>, every: Duration, to: ActorRef<SupervisorMessage>) {
     loop {
         tokio::time::sleep(every).await;
-        let (applications, sources) = used_sources(&shared.application_cache);
+        let (applications, sources) = used_sources(&shared);
         shared.manifests.retain_content(applications, sources).await;
         if let Some(files) = shared.manifests.files().cloned() {
             match tokio::task::spawn_blocking(move || GlobalProjects::read_files(&files)).await {
@@ -299,10 +332,11 @@ async fn observe_periodically(shared: Arc<SharedState>, every: Duration, to: Act
     }
 }
 
-/// Returns all Applications, and the sources used by them and by their requested operations.
-fn used_sources(cache: &ApplicationCache) -> (BTreeSet<AppKey>, Vec<(ApplicationSource, String)>) {
+/// Returns the managed Applications, and the sources used by them and by their requested operations.
+fn used_sources(shared: &SharedState) -> (BTreeSet<AppKey>, Vec<(ApplicationSource, String)>) {
     let (mut applications, mut sources) = (BTreeSet::new(), Vec::new());
-    for (key, application) in cache.all() {
+    let all = shared.application_cache.all().into_iter();
+    for (key, application) in all.filter(|(key, _)| shared.is_managed(key)) {
         applications.insert(key);
         let requested = application.operation.as_ref().and_then(|requested| requested.sync.as_ref());
         let requested = requested.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));

@@ -40,8 +40,9 @@ pub(super) async fn end_other_orphaned_syncs(
         operation < before && own != Some(operation)
     };
     let is_gone = |open: &OpenSync| {
+        let key = AppKey::parse(&open.application);
         let is_lost = !known.contains(&open.application);
-        open.is_orphaned || is_lost && shared.store.is_authoritative(&AppKey::parse(&open.application))
+        shared.is_managed(&key) && (open.is_orphaned || is_lost && shared.store.is_authoritative(&key))
     };
     end_matching(&shared, None, may_be, is_gone).await;
 }

@@ -17,6 +17,7 @@ use tidegate_model::{Destination, SyncRequest};
 use tidegate_oplog::Log;
 use tidegate_source::Address;
 use tidegate_state::gates::GateFile;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::ApplicationStore;
 use tokio::sync::mpsc::UnboundedSender;
@@ -68,6 +69,8 @@ pub struct SharedState {
     pub destinations: Destinations,
     /// Projects and their rules.
     pub projects: Arc<Projects>,
+    /// Shards whose Applications this process manages.
+    pub owned_shards: watch::Sender<OwnedShards>,
     /// Rendered manifests.
     pub manifests: Arc<Manifests>,
     /// Health rules.
@@ -112,6 +115,11 @@ impl SharedState {
     /// Counts a handled message. The count reveals actors that keep waking themselves for no reason.
     pub fn count_step(&self) {
         self.steps.send_modify(|steps| *steps = steps.wrapping_add(1));
+    }
+
+    /// Returns true if this process manages an Application.
+    pub fn is_managed(&self, key: &AppKey) -> bool {
+        self.owned_shards.borrow().contains(|| self.application_cache.log_key(key))
     }
 
     /// Returns the request that starts an operation in the engine.

@@ -146,6 +146,9 @@ impl SupervisorState {
                             "application {key} is not managed because of an internal error; see the \
                              application's conditions"
                         ),
+                        None if self.shared.application_cache.get(key).is_some() => {
+                            format!("application {key} is managed by another replica; try again")
+                        }
                         None => format!("application {key} does not exist"),
                     });
                 }
@@ -172,17 +175,25 @@ impl SupervisorState {
             StoreEvent::Overwritten { key, termination } => {
                 self.actors.send(&key, AppMessage::StateOverwritten(termination));
             }
-            StoreEvent::Gone(key) => {
-                if let Some(actor) = self.actors.remove(&key).and_then(PooledActor::into_actor) {
-                    let _ = actor.stop_and_wait(None, None).await;
+            StoreEvent::OtherReplica(application) => self.leave_to_other_replica(*application).await,
+            StoreEvent::OwnedShards(owned) => {
+                self.shared.owned_shards.send_replace(owned);
+                if self.settled_sender.is_none() {
+                    self.end_other_syncs().await;
                 }
-                self.end_syncs(&key).await;
-                self.shared.watches.remove_application(&key);
+            }
+            StoreEvent::Gone(key) => {
+                let is_managed = self.stop_managing(&key).await;
+                if is_managed {
+                    self.end_syncs(&key).await;
+                }
                 self.shared.application_cache.remove(&key);
-                self.shared.unpersisted.remove(&key);
                 self.notify_related(&self.shared.dependencies.related(&key));
                 self.shared.dependencies.set_dependencies(&key, BTreeSet::new());
                 self.release_projects(myself);
+                if !is_managed {
+                    return;
+                }
                 if let Err(error) = self.shared.store.delete_state(&key).await {
                     tracing::warn!(application = %key, %error, "failed to remove the stored status of a deleted application");
                 }
@@ -214,6 +225,30 @@ impl SupervisorState {
         }
     }
 
+    /// Stops an Application's actor and watches. Returns false if this process didn't manage the Application.
+    async fn stop_managing(&mut self, key: &AppKey) -> bool {
+        let Some(entry) = self.actors.remove(key) else { return false };
+        if let Some(actor) = entry.into_actor() {
+            let _ = actor.stop_and_wait(None, None).await;
+        }
+        self.shared.watches.remove_application(key);
+        self.shared.unpersisted.remove(key);
+        true
+    }
+
+    /// Publishes the stored state of an Application that another replica manages.
+    async fn leave_to_other_replica(&mut self, application: Application) {
+        let key = AppKey::of(&application);
+        self.stop_managing(&key).await;
+        self.first_operations.remove(&key);
+        let shared = &self.shared;
+        let mut related = shared.dependencies.related(&key);
+        related
+            .extend(shared.dependencies.set_dependencies(&key, dependencies::dependencies_of(&application)));
+        shared.application_cache.publish(&key, Arc::new(application), Deployments::default());
+        self.notify_related(&related);
+    }
+
     /// Stops a deleted Application's syncs, so that a new Application of the same name doesn't take them
     /// over.
     async fn end_syncs(&mut self, key: &AppKey) {
@@ -233,7 +268,9 @@ impl SupervisorState {
     /// Stops the syncs of Applications that were deleted while the service was stopped.
     async fn end_other_syncs(&mut self) {
         let Ok(next) = self.shared.engine.next_id().await else { return };
-        let known = self.actors.keys().map(AppKey::instance_name).collect();
+        let known = self.actors.keys().cloned();
+        let published = self.shared.application_cache.all().into_iter().map(|(key, _)| key);
+        let known = known.chain(published).map(|key| key.instance_name()).collect();
         self.cleanup_tasks.spawn(orphaned_syncs::end_other_orphaned_syncs(
             Arc::clone(&self.shared),
             known,

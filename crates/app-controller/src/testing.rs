@@ -28,6 +28,7 @@ use tidegate_oplog::{Log, MemoryLog};
 use tidegate_state::error::ServiceError;
 use tidegate_state::gates::GateFile;
 use tidegate_state::notices::NoNotices;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::{ApplicationStore, ProjectSet, StoreEvent, StoredApplication};
@@ -322,6 +323,7 @@ impl TestEnvironment {
             log: Arc::clone(&self.log),
             state_dir: state,
             store,
+            owned_shards: OwnedShards::All,
             plans: self.plans().await,
             destinations: places,
             rules: HealthRules::built_in(),

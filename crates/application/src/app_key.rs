@@ -55,6 +55,11 @@ impl AppKey {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
+    /// Returns the name that the machines of an ApplicationSet use.
+    pub fn qualified_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     /// Returns the name that operations use.
     pub fn instance_name(&self) -> String {
         instance_name(&self.namespace, &self.name)

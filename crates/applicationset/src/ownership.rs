@@ -3,7 +3,7 @@
 //! adopt Applications that lost the reference.
 
 use serde_json::{Value, json};
-use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
+use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta, instance_name};
 
 /// Annotation with the name of an Application's ApplicationSet, which may adopt the Application if it has no
 /// owner.
@@ -25,7 +25,7 @@ pub enum Owner {
 /// Returns the owner of an Application in the ApplicationSet's namespace. A recreated ApplicationSet of the
 /// same name counts as the same owner.
 pub fn owner_of(set: &ApplicationSet, application: &Application) -> Owner {
-    let Some(controller) = controller_reference(application) else { return Owner::Unowned };
+    let Some(controller) = controller_reference(&application.metadata) else { return Owner::Unowned };
     if refers_to(set, controller) {
         return Owner::AppSet;
     }
@@ -35,7 +35,21 @@ pub fn owner_of(set: &ApplicationSet, application: &Application) -> Owner {
 
 /// Returns the name of the ApplicationSet that owns an Application.
 pub fn owning_appset(application: &Application) -> Option<&str> {
-    let text = |field| controller_reference(application)?.get(field)?.as_str();
+    appset_in(&application.metadata)
+}
+
+/// Returns the key that determines an Application's shard in the operation log: the name of its ApplicationSet in the
+/// log or, without one, its own name.
+pub fn log_key(metadata: &ObjectMeta) -> String {
+    let namespace = metadata.namespace_or_default();
+    match appset_in(metadata) {
+        Some(set) => format!("{namespace}/{set}"),
+        None => instance_name(namespace, &metadata.name),
+    }
+}
+
+fn appset_in(metadata: &ObjectMeta) -> Option<&str> {
+    let text = |field| controller_reference(metadata)?.get(field)?.as_str();
     let is_set =
         group_of_version(text("apiVersion")?) == group_of_version(API_VERSION) && text("kind") == Some(KIND);
     text("name").filter(|_| is_set)
@@ -43,11 +57,11 @@ pub fn owning_appset(application: &Application) -> Option<&str> {
 
 /// Returns the UID in an Application's owner reference.
 pub fn owner_uid(application: &Application) -> Option<&str> {
-    controller_reference(application)?.get("uid")?.as_str()
+    controller_reference(&application.metadata)?.get("uid")?.as_str()
 }
 
-fn controller_reference(application: &Application) -> Option<&Value> {
-    owner_references(&application.metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
+fn controller_reference(metadata: &ObjectMeta) -> Option<&Value> {
+    owner_references(metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
 }
 
 /// Returns true if the ApplicationSet may adopt an Application without an owner.

@@ -39,10 +39,14 @@ use tidegate_applicationset::status::{ConditionReason, ReconcileFailure};
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::EngineError;
 use tidegate_lifecycle::rollout::Options as Cases;
+use tidegate_lifecycle::{rollout, teardown};
+use tidegate_model::StreamKind;
+use tidegate_oplog::Lookup;
 use tidegate_state::error::ServiceError;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_stores::appsets::AppSetStore;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use self::appset_cache::AppSetCache;
@@ -91,12 +95,17 @@ impl AppSetController {
     ) -> Result<Self, ServiceError> {
         let AppSetOptions { mut policy, cases, new_globbing } = options;
         policy.preserved_labels.extend(store.own_labels().iter().map(|label| (*label).to_owned()));
+        let owned_shards = applications.shared.owned_shards.borrow().clone();
+        if owned_shards != OwnedShards::All {
+            store.set_owned_shards(owned_shards.clone());
+        }
         let mut events = store.watch();
         let generator_options = tidegate_generate::Options { new_globbing, now: None };
         let shared = Arc::new(AppSetShared {
             applications: Arc::clone(&applications.shared),
             supervisor: applications.supervisor.clone(),
             store,
+            owned_shards: watch::Sender::new(owned_shards),
             options: policy,
             cases,
             generator_options,
@@ -155,6 +164,35 @@ impl AppSetController {
     /// Returns the interface for queries and requests.
     pub fn service(&self) -> AppSetService {
         self.service.clone()
+    }
+
+    /// Manages only the ApplicationSets in these shards from now on. Returns once the actors and machines of all other
+    /// ApplicationSets have stopped.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine has stopped.
+    pub async fn set_owned_shards(&self, owned: OwnedShards) -> Result<(), ServiceError> {
+        let shared = &self.service.shared;
+        let mut current = shared.owned_shards.subscribe();
+        shared.store.set_owned_shards(owned.clone());
+        tokio::select! {
+            _ = current.wait_for(|current| *current == owned) => {}
+            _ = self.supervisor.wait(None) => return Err(EngineError::Stopped.into()),
+        }
+        let engine = &shared.applications.engine;
+        let open = Lookup::all().and_open();
+        let rollouts =
+            engine.list_machines::<rollout::Event>(open.clone().and_kind(StreamKind::ROLLOUT)).await?;
+        let teardowns = engine.list_machines::<teardown::Event>(open.and_kind(StreamKind::TEARDOWN)).await?;
+        let rollouts = rollouts.into_iter().map(|entry| (entry.stream, entry.summary.set));
+        let teardowns = teardowns.into_iter().map(|entry| (entry.stream, entry.summary.set));
+        let lost = rollouts.chain(teardowns).filter_map(|(stream, set)| {
+            let set = set?;
+            (!owned.contains(|| set)).then_some(stream)
+        });
+        engine.stop_machines(lost).await;
+        Ok(())
     }
 
     /// Stops all actors. None of them is still writing once this returns. Running machines resume at the next

@@ -28,7 +28,7 @@ pub struct AppSetService {
     cache: AppSetCache,
     applications: ApplicationService,
     supervisor: ActorRef<AppSetSupervisorMessage>,
-    shared: Arc<AppSetShared>,
+    pub(super) shared: Arc<AppSetShared>,
     preview_cache: PreviewCache,
 }
 

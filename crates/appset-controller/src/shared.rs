@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tidegate_app_controller::{SharedState, SupervisorMessage};
+use tidegate_application::AppKey;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_lifecycle::rollout::Options as Cases;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_stores::appsets::AppSetStore;
+use tokio::sync::watch;
 
 use super::appset_cache::AppSetCache;
 
@@ -17,10 +20,19 @@ pub struct AppSetShared {
     /// Supervisor of the ApplicationSets' Applications.
     pub supervisor: ActorRef<SupervisorMessage>,
     pub store: Arc<dyn AppSetStore>,
+    /// Shards whose ApplicationSets this process manages.
+    pub owned_shards: watch::Sender<OwnedShards>,
     /// Options that apply to all ApplicationSets.
     pub options: AppSetRuleOptions,
     /// Defaults for rollout options that an ApplicationSet doesn't set.
     pub cases: Cases,
     pub generator_options: tidegate_generate::Options,
     pub cache: AppSetCache,
+}
+
+impl AppSetShared {
+    /// Returns true if this process manages an ApplicationSet.
+    pub fn is_managed(&self, key: &AppKey) -> bool {
+        self.owned_shards.borrow().contains(|| key.qualified_name())
+    }
 }

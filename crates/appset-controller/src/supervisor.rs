@@ -128,28 +128,52 @@ impl SupervisorState {
                     None => self.start_actor(myself, key, stored, 0).await,
                 }
             }
+            AppSetEvent::OtherReplica(set) => self.leave_to_other_replica(*set).await,
+            AppSetEvent::OwnedShards(owned) => {
+                self.shared.owned_shards.send_replace(owned);
+                if self.settled.is_none() {
+                    self.resume_orphaned_deletions().await;
+                }
+            }
             AppSetEvent::Gone(key) => {
                 let entry = self.actors.remove(&key);
+                let is_managed = entry.is_some();
                 entry.iter().for_each(|entry| self.release_deletions(&key, &entry.data));
                 if let Some(actor) = entry.and_then(PooledActor::into_actor) {
                     self.stop_actor(actor);
                 }
                 self.shared.cache.remove(&key);
-                if let Err(error) = self.shared.store.remove_state(&key).await {
+                if is_managed && let Err(error) = self.shared.store.remove_state(&key).await {
                     tracing::warn!(set = %key, %error, "failed to remove the stored status of a deleted ApplicationSet");
                 }
             }
             AppSetEvent::Problems(problems) => self.shared.cache.set_problems(problems),
             AppSetEvent::Settled => {
-                let is_managed = |key: &AppKey, uid: &str| {
-                    self.actors.get(key).is_some_and(|entry| entry.data.appset.metadata.uid == uid)
-                };
-                orphaned_deletions::resume_all(&self.shared, is_managed).await;
+                self.resume_orphaned_deletions().await;
                 if let Some(settled) = self.settled.take() {
                     let _ = settled.send(());
                 }
             }
         }
+    }
+
+    /// Resumes the deletions of removed ApplicationSets, except those of other replicas.
+    async fn resume_orphaned_deletions(&self) {
+        let exists = |key: &AppKey, uid: &str| {
+            !self.shared.is_managed(key)
+                || self.actors.get(key).is_some_and(|entry| entry.data.appset.metadata.uid == uid)
+        };
+        orphaned_deletions::resume_all(&self.shared, exists).await;
+    }
+
+    /// Stops an ApplicationSet's actor, and publishes the stored state. Another replica manages the ApplicationSet.
+    async fn leave_to_other_replica(&mut self, set: ApplicationSet) {
+        let key = AppKey::of_appset(&set);
+        if let Some(actor) = self.actors.remove(&key).and_then(PooledActor::into_actor) {
+            let _ = actor.stop_and_wait(None, None).await;
+        }
+        self.shared.applications.deletion_queue.remove_appset(&key, &set.metadata.uid);
+        self.shared.cache.insert(&key, Arc::new(set));
     }
 
     /// Releases an ApplicationSet's deleted Applications that are waiting for it.
@@ -177,9 +201,10 @@ impl SupervisorState {
         });
     }
 
-    /// Removes a deleted ApplicationSet from the cache, unless a new ApplicationSet has taken its name.
+    /// Removes a deleted ApplicationSet from the cache, unless a new ApplicationSet has taken its name or another
+    /// replica manages it.
     fn clear_cache(&self, key: &AppKey) {
-        if self.actors.get(key).is_none() {
+        if self.actors.get(key).is_none() && self.shared.is_managed(key) {
             self.shared.cache.remove(key);
         }
     }

@@ -15,6 +15,7 @@ use tidegate_model::Destination;
 use tidegate_model::argo::{API_VERSION, Application};
 use tidegate_oplog::{Log, MemoryLog};
 use tidegate_state::gates::GateFile;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::state_dir::StateDir;
 use tidegate_stores::applications::{ApplicationStore, KubernetesStore, ManagedScope};
 use tidegate_stores::appsets::{AppSetStore, KubernetesAppSetStore};
@@ -65,6 +66,7 @@ impl Environment {
             log,
             state_dir: state,
             store,
+            owned_shards: OwnedShards::All,
             plans: None,
             destinations: places,
             rules: HealthRules::built_in(),

@@ -17,3 +17,4 @@ pub mod operation_access;
 pub mod queries;
 pub mod runs;
 pub mod session;
+pub mod shards;

@@ -29,6 +29,7 @@ pub mod log_copy;
 pub mod notices;
 pub mod operations;
 pub mod outage;
+pub mod owned_shards;
 pub mod sanitize;
 pub mod shared_log;
 pub mod shell_words;

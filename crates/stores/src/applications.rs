@@ -17,6 +17,7 @@ use tidegate_model::argo::{AppProject, Application};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use tidegate_state::error::ServiceError;
+use tidegate_state::owned_shards::OwnedShards;
 
 pub use folder::FolderStore;
 pub use kubernetes::{KubernetesStore, MANAGED_LABEL, ManagedScope};
@@ -48,6 +49,10 @@ pub struct ExternalTermination {
 pub enum StoreEvent {
     /// An Application was added or changed.
     Applied(Box<StoredApplication>),
+    /// An Application that another replica manages was added or changed, or another replica now manages it.
+    OtherReplica(Box<Application>),
+    /// This process now manages the Applications in these shards. All events that this causes have been sent.
+    OwnedShards(OwnedShards),
     /// Another client changed an Application's persisted state.
     Overwritten {
         /// Name of the Application.
@@ -85,6 +90,10 @@ pub trait ApplicationStore: Send + Sync + 'static {
 
     /// Sends the current content, then all changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<StoreEvent>;
+
+    /// Sets the shards whose Applications this process manages. The watch reports the change, and then
+    /// [`StoreEvent::OwnedShards`]. Only for a store that several replicas can use.
+    fn set_owned_shards(&self, _: OwnedShards) {}
 
     /// Requests an early read if the store doesn't report changes by itself. Returns the number to expect in
     /// [`StoreEvent::ReadDone`].

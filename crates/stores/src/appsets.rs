@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use tidegate_application::AppKey;
 use tidegate_state::error::ServiceError;
+use tidegate_state::owned_shards::OwnedShards;
 
 pub use folder::FolderAppSetStore;
 pub use kubernetes::KubernetesAppSetStore;
@@ -35,6 +36,10 @@ pub struct StoredAppSet {
 pub enum AppSetEvent {
     /// An ApplicationSet was created or changed, or its deletion or refresh was requested.
     Applied(Box<StoredAppSet>),
+    /// An ApplicationSet that another replica manages was added or changed, or another replica now manages it.
+    OtherReplica(Box<ApplicationSet>),
+    /// This process now manages the ApplicationSets in these shards. All events that this causes have been sent.
+    OwnedShards(OwnedShards),
     /// An ApplicationSet is gone, and its finalizers have been processed.
     Gone(AppKey),
     /// All currently unreadable documents that may be ApplicationSets.
@@ -84,6 +89,10 @@ pub trait AppSetStore: Send + Sync + 'static {
 
     /// Reports the existing ApplicationSets, then changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<AppSetEvent>;
+
+    /// Sets the shards whose ApplicationSets this process manages. The watch reports the change, and then
+    /// [`AppSetEvent::OwnedShards`]. Only for a store that several replicas can use.
+    fn set_owned_shards(&self, _: OwnedShards) {}
 
     /// Writes only the status of an ApplicationSet. On return, the status is durable or the ApplicationSet is
     /// gone.

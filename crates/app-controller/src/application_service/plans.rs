@@ -165,7 +165,7 @@ impl ApplicationService {
             let newest = match waiting {
                 Some(hash) => Some(hash),
                 None => self
-                    .plans(Some(&qualified_name(&key)), None)
+                    .plans(Some(&key.qualified_name()), None)
                     .await?
                     .first()
                     .map(|newest| newest.hash.clone()),
@@ -370,11 +370,6 @@ fn withdrawn_error(line: &StoredPlanMetadata, key: &AppKey) -> Option<String> {
          `tidegate app plan {key}`",
         line.hash.short()
     ))
-}
-
-/// Returns an Application's unambiguous name.
-fn qualified_name(key: &AppKey) -> String {
-    format!("{}/{}", key.namespace, key.name)
 }
 
 /// Returns the plan with secret values in its messages masked.

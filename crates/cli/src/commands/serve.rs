@@ -17,6 +17,7 @@ use tidegate_source::AllowedSources;
 use tidegate_state::clusters::{Clusters, SelectedCluster};
 use tidegate_state::gates::GateFile;
 use tidegate_state::leadership::Leadership;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::shared_log::SharedLog;
 use tidegate_state::simulated;
 use tidegate_state::state_dir::StateDir;
@@ -170,6 +171,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
             log,
             state_dir: state_dir.clone(),
             store,
+            owned_shards: OwnedShards::All,
             plans,
             destinations: places,
             rules,

@@ -27,12 +27,14 @@ use tidegate_cluster::{
 use tidegate_model::annotations::{DELETION_REQUESTED_BY, RESOURCES_FINALIZER};
 use tidegate_model::argo::{API_VERSION, AppProject, Application};
 use tidegate_model::{Destination, Gvk};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::observed_resources::{ObservedResources, writer_of_phase};
 pub use self::resource::{ApplicationKind, parse_application};
 use tidegate_application::AppKey;
 use tidegate_state::error::ServiceError;
+use tidegate_state::owned_shards::OwnedShards;
 
 use self::resource_client::{RELIST_DELAYS, ResourceClient, WriteTarget, WrittenPart, lock, managed_kind};
 use super::projects::{self, ProjectResults};
@@ -56,6 +58,7 @@ pub struct ManagedScope {
 pub struct KubernetesStore {
     pub(crate) client: ResourceClient,
     pub(crate) resources: Arc<Mutex<ObservedResources<ApplicationKind>>>,
+    shards_changed: Arc<Notify>,
 }
 
 impl KubernetesStore {
@@ -70,7 +73,8 @@ impl KubernetesStore {
         scope: ManagedScope,
     ) -> Result<Self, ServiceError> {
         let resources = Arc::new(Mutex::new(ObservedResources::new(scope.clone())));
-        let store = Self { client: ResourceClient { cluster, destination, scope }, resources };
+        let client = ResourceClient { cluster, destination, scope };
+        let store = Self { client, resources, shards_changed: Arc::default() };
         let client = &store.client;
         if !client.has_kind::<ApplicationKind>().await? {
             return Err(ServiceError::refused(format!(
@@ -135,16 +139,23 @@ impl ApplicationStore for KubernetesStore {
             projects::scope(&self.project_namespace()),
             RELIST_DELAYS,
         );
-        let all = Arc::clone(&self.resources);
+        let (all, shards_changed) = (Arc::clone(&self.resources), Arc::clone(&self.shards_changed));
         let mut followed = select_all(followed.chain([projects.map(StoreWatchEvent::Projects).boxed()]));
         tokio::spawn(async move {
             let mut known: Option<ProjectResults> = None;
             // Application events received before the projects were read.
             let mut early = Vec::new();
-            while let Some(happened) = followed.next().await {
+            loop {
+                let happened = tokio::select! {
+                    happened = followed.next() => happened,
+                    () = shards_changed.notified() => Some(StoreWatchEvent::ShardsChanged),
+                };
+                let Some(happened) = happened else { return };
                 // Hold the lock while sending, to preserve the order of events.
                 let mut all = lock(&all);
+                early.extend(all.take_queued());
                 let events = match happened {
+                    StoreWatchEvent::ShardsChanged => Vec::new(),
                     StoreWatchEvent::Applications(namespace, what) => {
                         application_events(&mut all, namespace, what)
                     }
@@ -165,6 +176,11 @@ impl ApplicationStore for KubernetesStore {
             }
         });
         receiver
+    }
+
+    fn set_owned_shards(&self, owned: OwnedShards) {
+        lock(&self.resources).set_owned_shards(owned);
+        self.shards_changed.notify_one();
     }
 
     async fn persist(&self, application: &Application) -> Result<(), ServiceError> {
@@ -247,6 +263,8 @@ enum StoreWatchEvent {
     /// A change to the Applications in a namespace, or in all namespaces if `None`.
     Applications(Option<String>, ScopeChange),
     Projects(ScopeChange),
+    /// The shards that this process owns have changed.
+    ShardsChanged,
 }
 
 fn application_events(

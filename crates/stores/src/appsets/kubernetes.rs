@@ -16,6 +16,8 @@ use tidegate_cluster::{DeleteRequest, DeleteResult, ErrorKind, Propagation, Scop
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_state::error::ServiceError;
+use tidegate_state::owned_shards::OwnedShards;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::resource::ApplicationSets;
@@ -32,6 +34,7 @@ pub struct KubernetesAppSetStore {
     client: ResourceClient,
     applications: Arc<Mutex<ObservedResources<ApplicationKind>>>,
     all: Arc<Mutex<ObservedResources<ApplicationSets>>>,
+    shards_changed: Arc<Notify>,
 }
 
 impl KubernetesAppSetStore {
@@ -51,7 +54,8 @@ impl KubernetesAppSetStore {
             }
         }
         let all = Arc::new(Mutex::new(ObservedResources::new(client.scope.clone())));
-        Ok(Self { client, applications: Arc::clone(&applications.resources), all })
+        let applications = Arc::clone(&applications.resources);
+        Ok(Self { client, applications, all, shards_changed: Arc::default() })
     }
 
     async fn remove<K: ManagedKind>(
@@ -154,17 +158,24 @@ impl AppSetStore for KubernetesAppSetStore {
                 .boxed()
         });
         let mut followed = select_all(followed);
-        let all = Arc::clone(&self.all);
+        let (all, shards_changed) = (Arc::clone(&self.all), Arc::clone(&self.shards_changed));
         tokio::spawn(async move {
             loop {
-                let next = tokio::select! {
-                    next = followed.next() => next,
+                let change = tokio::select! {
+                    next = followed.next() => match next {
+                        Some(change) => Some(change),
+                        None => return,
+                    },
+                    () = shards_changed.notified() => None,
                     () = sender.closed() => return,
                 };
-                let Some((namespace, what)) = next else { return };
                 // Hold the lock while sending, to preserve the order of events.
                 let mut all = lock(&all);
-                for event in watch_events(&mut all, namespace, what) {
+                let mut events = all.take_queued();
+                events.extend(
+                    change.into_iter().flat_map(|(namespace, what)| watch_events(&mut all, namespace, what)),
+                );
+                for event in events {
                     if sender.send(event).is_err() {
                         return;
                     }
@@ -172,6 +183,11 @@ impl AppSetStore for KubernetesAppSetStore {
             }
         });
         receiver
+    }
+
+    fn set_owned_shards(&self, owned: OwnedShards) {
+        lock(&self.all).set_owned_shards(owned);
+        self.shards_changed.notify_one();
     }
 
     async fn write_status(&self, set: &ApplicationSet) -> Result<(), ServiceError> {

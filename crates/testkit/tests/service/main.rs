@@ -16,6 +16,7 @@ mod invariants;
 mod push;
 mod random_life;
 mod regressions;
+mod shards;
 mod sync_events;
 mod user_actions;
 mod user_documents;

@@ -207,7 +207,7 @@ impl RandomLife {
 }
 
 /// Returns the commit of an Application's deployed objects.
-async fn deployed_commit(world: &World, name: &str) -> Option<u64> {
+pub async fn deployed_commit(world: &World, name: &str) -> Option<u64> {
     let gvk = Gvk::new("", "v1", "ConfigMap");
     let settings = world.sim.get(&gvk, APP_NAMESPACE, &format!("settings-{name}")).await.unwrap()?;
     settings.text("/data/commit").parse().ok()

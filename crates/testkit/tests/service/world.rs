@@ -1,5 +1,6 @@
 //! A whole service as consecutive processes with the same cluster, log and repository, in virtual time.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -14,13 +15,15 @@ use tidegate_appset_controller::{AppSetController, AppSetOptions, AppSetService}
 use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_daemon::control::client;
+use tidegate_daemon::shards::ShardedControllers;
 use tidegate_executor::{Clock as _, Engine, PlanCounts, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, all_crds};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
-use tidegate_oplog::{Log, MemoryLog};
+use tidegate_oplog::{Log, MemoryLog, Shard};
 use tidegate_state::gates::GateFile;
 use tidegate_state::notices::NoNotices;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::{ApplicationStore, FolderStore, KubernetesStore, ManagedScope};
@@ -84,9 +87,15 @@ pub struct Life {
     applications: ManagedApplications,
     appsets: AppSetController,
     engine: Engine,
+    points: Arc<CrashPoints>,
 }
 
 impl Life {
+    /// Returns the number of writes to the log and the cluster, multiplied by the number of crash points of a write.
+    pub fn crash_points(&self) -> u64 {
+        self.points.passed()
+    }
+
     pub fn applications(&self) -> ApplicationService {
         self.applications.service()
     }
@@ -105,6 +114,11 @@ impl Life {
 
     pub fn appsets(&self) -> AppSetService {
         self.appsets.service()
+    }
+
+    pub fn controllers(&self) -> ShardedControllers<'_> {
+        let Self { applications, appsets, engine, .. } = self;
+        ShardedControllers { engine, applications, appsets }
     }
 }
 
@@ -274,10 +288,28 @@ impl World {
         first.unwrap_or_default()
     }
 
+    /// Runs several replicas in a process. They don't crash. The first one owns all shards at first.
+    pub fn run_replicas(&self, count: usize, work: impl AsyncFnOnce(Vec<Life>)) {
+        let runtime = runtime();
+        runtime.block_on(async {
+            SystemClock::set(*self.now.lock().unwrap() + DOWNTIME);
+            let all: BTreeSet<Shard> = Shard::all().collect();
+            let mut replicas = Vec::new();
+            for number in 0..count {
+                let owned = if number == 0 { all.clone() } else { BTreeSet::new() };
+                replicas.push(self.start(&CrashPoints::crash_at(0), OwnedShards::Only(owned)).await.unwrap());
+            }
+            tokio::time::timeout(TIMEOUT, work(replicas)).await.expect("an awaited event never arrives");
+            *self.now.lock().unwrap() = SystemClock.now();
+        });
+        runtime.shutdown_timeout(Duration::from_secs(60));
+        assert_eq!(PANICS.load(Ordering::SeqCst), 0, "an actor has panicked");
+    }
+
     /// Starts a process, retrying a failed start like a supervisor.
     async fn start_with_retries(&self, points: &Arc<CrashPoints>) -> Life {
         loop {
-            match self.start(points).await {
+            match self.start(points, OwnedShards::All).await {
                 Ok(life) => return life,
                 Err(error) => enable_tracing(&format!("the service cannot start: {error}")),
             }
@@ -285,7 +317,11 @@ impl World {
         }
     }
 
-    async fn start(&self, points: &Arc<CrashPoints>) -> Result<Life, Box<dyn std::error::Error>> {
+    async fn start(
+        &self,
+        points: &Arc<CrashPoints>,
+        owned: OwnedShards,
+    ) -> Result<Life, Box<dyn std::error::Error>> {
         let (sim, faults) = (self.sim.clone(), Arc::clone(&self.faults));
         let log: Log = Arc::new(CrashLog { inner: self.log.clone(), points: Arc::clone(points) });
         let cluster: Arc<dyn Cluster> = Arc::new(FaultyCluster { sim, points: Arc::clone(points), faults });
@@ -295,9 +331,11 @@ impl World {
             .ids(Arc::new(move |at| next_id(at, &ids)))
             .start()
             .await?;
-        let result = self.serve(&engine, log, (cluster, points)).await;
+        let result = self.serve(&engine, log, owned, (cluster, points)).await;
         match result {
-            Ok((applications, appsets)) => Ok(Life { applications, appsets, engine }),
+            Ok((applications, appsets)) => {
+                Ok(Life { applications, appsets, engine, points: Arc::clone(points) })
+            }
             Err(error) => {
                 engine.shutdown().await;
                 Err(error)
@@ -309,6 +347,7 @@ impl World {
         &self,
         engine: &Engine,
         log: Log,
+        owned_shards: OwnedShards,
         (cluster, points): (Arc<dyn Cluster>, &Arc<CrashPoints>),
     ) -> Result<(ManagedApplications, AppSetController), Box<dyn std::error::Error>> {
         let (store, appsets) = self.stores(&cluster, points).await?;
@@ -320,6 +359,7 @@ impl World {
             log,
             state_dir: state,
             store,
+            owned_shards,
             plans,
             destinations: places,
             rules: HealthRules::built_in(),

@@ -1,12 +1,13 @@
 //! Observed and written state of resources of a kind. Events are derived from the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tidegate_application::AppKey;
 use tidegate_model::annotations::{DELETION_APPROVED, DELETION_REQUESTED_BY, SERVICE_MANAGER};
-use tidegate_model::{Object, managed_fields};
+use tidegate_model::{Object, PackedObject, managed_fields};
+use tidegate_state::owned_shards::OwnedShards;
 
 use super::{MANAGED_LABEL, ManagedScope};
 
@@ -24,6 +25,8 @@ pub trait ManagedKind: Send + 'static {
     /// Annotation that requests a refresh.
     const REFRESH_ANNOTATION: &'static str;
 
+    /// Returns the key of a resource in the operation log. An ApplicationSet and its Applications have the same key.
+    fn log_key(object: &Object) -> String;
     /// Returns true if the controller itself adds and removes this finalizer.
     fn is_own_finalizer(finalizer: &str) -> bool;
     /// Returns the event for a resource's current state. If that is unreadable, `good` is the last readable
@@ -49,6 +52,10 @@ pub trait ManagedKind: Send + 'static {
     fn overwritten_event(_: AppKey, _: Overwrite) -> Option<Self::Event> {
         None
     }
+    /// Returns the event for a resource that another replica manages, or `None` if the resource is unreadable.
+    fn other_replica_event(object: &Object) -> Option<Self::Event>;
+    /// Returns the event that follows all changes caused by a different set of shards.
+    fn owned_shards_event(owned: OwnedShards) -> Self::Event;
     /// Returns the event for a deleted resource.
     fn gone_event(key: AppKey) -> Self::Event;
     /// Returns the event for unreadable resources.
@@ -76,9 +83,15 @@ pub struct Overwrite {
 }
 
 /// All observed resources of a kind.
-pub struct ObservedResources<K> {
+pub struct ObservedResources<K: ManagedKind> {
     pub(super) scope: ManagedScope,
     pub(super) resources: BTreeMap<AppKey, ResourceState>,
+    /// Shards whose resources this process manages.
+    owned: OwnedShards,
+    /// Resources that other replicas manage.
+    others: BTreeMap<AppKey, OtherReplicaResource>,
+    /// Events to send before those of the next change.
+    queued: Vec<K::Event>,
     /// Namespaces not listed so far. `None` stands for all namespaces.
     pending: BTreeSet<Option<String>>,
     is_settled: bool,
@@ -86,7 +99,17 @@ pub struct ObservedResources<K> {
     unreadable: BTreeMap<AppKey, String>,
     /// Errors of namespaces that can't be listed. The key `None` stands for all namespaces.
     unlisted_namespaces: BTreeMap<Option<String>, String>,
-    kind: PhantomData<fn() -> K>,
+}
+
+/// Resource that another replica manages.
+struct OtherReplicaResource {
+    /// Last observed object, without `managedFields`.
+    object: PackedObject,
+    uid: String,
+    version: u64,
+    log_key: String,
+    /// Client that confirmed deletions with an annotation.
+    approver: Option<String>,
 }
 
 /// State of a single resource.
@@ -124,11 +147,13 @@ impl<K: ManagedKind> ObservedResources<K> {
         Self {
             scope,
             resources: BTreeMap::new(),
+            owned: OwnedShards::All,
+            others: BTreeMap::new(),
+            queued: Vec::new(),
             pending,
             is_settled: false,
             unreadable: BTreeMap::new(),
             unlisted_namespaces: BTreeMap::new(),
-            kind: PhantomData,
         }
     }
 
@@ -136,7 +161,7 @@ impl<K: ManagedKind> ObservedResources<K> {
     pub fn apply_list(&mut self, namespace: Option<String>, objects: Vec<Object>) -> Vec<K::Event> {
         let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();
         let is_meant = |key: &&AppKey| namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace);
-        let known = self.resources.keys().chain(self.unreadable.keys());
+        let known = self.resources.keys().chain(self.others.keys()).chain(self.unreadable.keys());
         let gone: BTreeSet<AppKey> =
             known.filter(is_meant).filter(|key| !listed.contains(*key)).cloned().collect();
         let mut events: Vec<K::Event> = gone.into_iter().flat_map(|key| self.remove(key)).collect();
@@ -175,6 +200,10 @@ impl<K: ManagedKind> ObservedResources<K> {
         if !is_ours && !K::has_running_work(&object) {
             return self.remove(key);
         }
+        if !self.is_owned(&key, &object) {
+            return self.apply_other(key, object);
+        }
+        self.others.remove(&key);
         let to_event = |event| if is_ours { event } else { K::finishing_event(event) };
         let approver = approver(&object);
         object.metadata_mut().remove("managedFields");
@@ -209,13 +238,73 @@ impl<K: ManagedKind> ObservedResources<K> {
     pub(crate) fn apply_deletion(&mut self, object: &Object) -> Vec<K::Event> {
         let key = AppKey::of_object(object);
         // The resource may have been recreated in the meantime.
-        let is_another = self.resources.get(&key).is_some_and(|state| state.object.uid() != object.uid());
+        let known = self.resources.get(&key).map(|state| state.object.uid());
+        let known = known.or_else(|| self.others.get(&key).map(|other| other.uid.as_str()));
+        let is_another = known.is_some_and(|uid| uid != object.uid());
         if is_another { Vec::new() } else { self.remove(key) }
     }
 
     fn remove(&mut self, key: AppKey) -> Vec<K::Event> {
         let unread = self.clear_error(&key);
-        unread.into_iter().chain(self.resources.remove(&key).map(|_| K::gone_event(key))).collect()
+        let is_known = self.resources.remove(&key).is_some() | self.others.remove(&key).is_some();
+        unread.into_iter().chain(is_known.then(|| K::gone_event(key))).collect()
+    }
+
+    /// Returns true if this process manages a resource. If the resource moves to another shard, this process first
+    /// finishes its work, because the log accepts the work's events only from the replica that started it.
+    fn is_owned(&self, key: &AppKey, object: &Object) -> bool {
+        self.owned.contains(|| K::log_key(object))
+            || self.resources.contains_key(key) && K::has_running_work(object)
+    }
+
+    /// Records the state of a resource that another replica manages.
+    fn apply_other(&mut self, key: AppKey, mut object: Object) -> Vec<K::Event> {
+        let is_older =
+            |other: &OtherReplicaResource| other.uid == object.uid() && other.version > version(&object);
+        if self.others.get(&key).is_some_and(is_older) {
+            return Vec::new();
+        }
+        let is_recreated = self.resources.get(&key).is_some_and(|state| state.object.uid() != object.uid());
+        let mut events = if is_recreated { self.remove(key.clone()) } else { Vec::new() };
+        self.resources.remove(&key);
+        let approver = approver(&object);
+        object.metadata_mut().remove("managedFields");
+        events.extend(self.clear_error(&key));
+        events.extend(K::other_replica_event(&object));
+        self.others.insert(key, OtherReplicaResource::new::<K>(object, approver));
+        events
+    }
+
+    /// Sets the shards whose resources this process manages. The resulting events are sent before those of the next
+    /// change.
+    pub fn set_owned_shards(&mut self, owned: OwnedShards) {
+        self.owned = owned.clone();
+        let is_lost = |(_, state): &(&AppKey, &ResourceState)| !owned.contains(|| K::log_key(&state.object));
+        let lost: Vec<AppKey> = self.resources.iter().filter(is_lost).map(|(key, _)| key.clone()).collect();
+        for key in lost {
+            if let Some(ResourceState { object, approver, .. }) = self.resources.remove(&key) {
+                self.queued.extend(K::other_replica_event(&object));
+                self.others.insert(key, OtherReplicaResource::new::<K>(object, approver));
+            }
+        }
+        let is_gained =
+            |(_, other): &(&AppKey, &OtherReplicaResource)| owned.contains(|| other.log_key.clone());
+        let gained: Vec<AppKey> = self.others.iter().filter(is_gained).map(|(key, _)| key.clone()).collect();
+        for key in gained {
+            if let Some(OtherReplicaResource { object, approver, .. }) = self.others.remove(&key) {
+                let events = self.apply_object(Arc::unwrap_or_clone(object.unpack()));
+                self.queued.extend(events);
+                if let Some(state) = self.resources.get_mut(&key) {
+                    state.approver = approver;
+                }
+            }
+        }
+        self.queued.push(K::owned_shards_event(owned));
+    }
+
+    /// Returns the events to send before those of the next change.
+    pub fn take_queued(&mut self) -> Vec<K::Event> {
+        std::mem::take(&mut self.queued)
     }
 
     fn clear_error(&mut self, key: &AppKey) -> Option<K::Event> {
@@ -288,6 +377,21 @@ impl<K: ManagedKind> ObservedResources<K> {
         self.resources.get(key).map(|state| &state.object)
     }
 
+    /// Returns a resource, unless it has been recreated, or other clients have changed it since the event with this
+    /// version.
+    pub(super) fn unchanged_object(&self, key: &AppKey, uid: &str, version: &str) -> Option<Object> {
+        if version.is_empty() {
+            return None;
+        }
+        let Some(state) = self.resources.get(key) else {
+            let other = self.others.get(key)?;
+            let is_unchanged = other.uid == uid && other.version == parse_version(version);
+            return is_unchanged.then(|| Arc::unwrap_or_clone(other.object.unpack()));
+        };
+        let is_unchanged = state.object.uid() == uid && state.is_unchanged_since::<K>(version);
+        is_unchanged.then(|| state.object.clone())
+    }
+
     /// Removes the refresh request from an object if an event has already reported it. A newer request stays.
     pub fn remove_refresh(&self, key: &AppKey, object: &mut Object) {
         if let Some(state) = self.resources.get(key) {
@@ -301,6 +405,18 @@ impl<K: ManagedKind> ObservedResources<K> {
         if let Some(state) = self.resources.get_mut(key).filter(|state| state.object.uid() == object.uid()) {
             state.detect_overwrite(&object);
             state.update(object);
+        }
+    }
+}
+
+impl OtherReplicaResource {
+    fn new<K: ManagedKind>(object: Object, approver: Option<String>) -> Self {
+        Self {
+            uid: object.uid().to_owned(),
+            version: version(&object),
+            log_key: K::log_key(&object),
+            object: PackedObject::pack(object),
+            approver,
         }
     }
 }

@@ -6,8 +6,10 @@ use tidegate_application::deletion::is_own_finalizer;
 use tidegate_application::hook_finalizers::{self, is_hook_finalizer};
 use tidegate_application::operation::{self as requests, remove_controller_infos};
 use tidegate_application::refresh::{REFRESH_ANNOTATION, SKIP_RECONCILE_ANNOTATION};
+use tidegate_applicationset::ownership;
 use tidegate_model::Object;
 use tidegate_model::argo::{self, Application, ObjectMeta, OperationRequest};
+use tidegate_state::owned_shards::OwnedShards;
 
 use super::MANAGED_LABEL;
 use super::observed_resources::{
@@ -31,6 +33,15 @@ impl ManagedKind for ApplicationKind {
     const KIND: &'static str = "Application";
     const NOUN: &'static str = "application";
     const REFRESH_ANNOTATION: &'static str = REFRESH_ANNOTATION;
+
+    fn log_key(object: &Object) -> String {
+        let metadata = object.pointer("/metadata").cloned().unwrap_or_default();
+        match serde_json::from_value::<ObjectMeta>(metadata) {
+            Ok(metadata) => ownership::log_key(&metadata),
+            // Unreadable metadata names no ApplicationSet.
+            Err(_) => AppKey::of_object(object).instance_name(),
+        }
+    }
 
     fn is_own_finalizer(finalizer: &str) -> bool {
         is_own_finalizer(finalizer)
@@ -88,6 +99,14 @@ impl ManagedKind for ApplicationKind {
         Some(StoreEvent::Overwritten { key, termination })
     }
 
+    fn other_replica_event(object: &Object) -> Option<StoreEvent> {
+        Some(StoreEvent::OtherReplica(Box::new(stored_application(object).application)))
+    }
+
+    fn owned_shards_event(owned: OwnedShards) -> StoreEvent {
+        StoreEvent::OwnedShards(owned)
+    }
+
     fn gone_event(key: AppKey) -> StoreEvent {
         StoreEvent::Gone(key)
     }
@@ -117,14 +136,9 @@ impl ObservedResources<ApplicationKind> {
     /// Returns the resource with an Application's spec and metadata, or `None` if other clients have changed
     /// it since the last event.
     pub fn with_spec(&self, key: &AppKey, application: &Application) -> Option<Object> {
-        let state = self.resources.get(key)?;
         let desired = &application.metadata;
-        let is_same = state.object.uid() == desired.uid && !desired.resource_version.is_empty();
-        if !is_same || !state.is_unchanged_since::<ApplicationKind>(&desired.resource_version) {
-            return None;
-        }
+        let mut object = self.unchanged_object(key, &desired.uid, &desired.resource_version)?;
         let mut given = serde_json::to_value(application).ok()?;
-        let mut object = state.object.clone();
         let (refresh, managed) = (
             object.annotation(REFRESH_ANNOTATION).map(str::to_owned),
             object.label(MANAGED_LABEL).map(str::to_owned),

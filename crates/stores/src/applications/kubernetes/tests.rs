@@ -55,6 +55,8 @@ async fn next_event_text(events: &mut UnboundedReceiver<StoreEvent>) -> String {
         StoreEvent::Problems(problems) => format!("{problems:?}"),
         StoreEvent::Settled => "settled".to_owned(),
         StoreEvent::ReadDone(number) => format!("looked {number}"),
+        StoreEvent::OtherReplica(application) => format!("other {}", AppKey::of(&application)),
+        StoreEvent::OwnedShards(_) => "shards".to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@ use tidegate_application::deletion::RESOURCES_FINALIZER;
 use tidegate_applicationset::triggers::REFRESH_ANNOTATION;
 use tidegate_model::Object;
 use tidegate_model::argo::{self, ApplicationSet};
+use tidegate_state::owned_shards::OwnedShards;
 
 use crate::applications::kubernetes::observed_resources::{
     ManagedKind, ObservedResources, OperationOrigin, set_field,
@@ -36,6 +37,10 @@ impl ManagedKind for ApplicationSets {
     const NOUN: &'static str = "ApplicationSet";
     const REFRESH_ANNOTATION: &'static str = REFRESH_ANNOTATION;
 
+    fn log_key(object: &Object) -> String {
+        format!("{}/{}", object.namespace(), object.name())
+    }
+
     fn is_own_finalizer(finalizer: &str) -> bool {
         finalizer == RESOURCES_FINALIZER
     }
@@ -60,6 +65,14 @@ impl ManagedKind for ApplicationSets {
             }
         };
         Ok(AppSetEvent::Applied(Box::new(StoredAppSet { appset, problem, lost: None })))
+    }
+
+    fn other_replica_event(object: &Object) -> Option<AppSetEvent> {
+        Some(AppSetEvent::OtherReplica(Box::new(parse_appset(object).ok()?)))
+    }
+
+    fn owned_shards_event(owned: OwnedShards) -> AppSetEvent {
+        AppSetEvent::OwnedShards(owned)
     }
 
     fn gone_event(key: AppKey) -> AppSetEvent {

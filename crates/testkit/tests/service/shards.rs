@@ -1,0 +1,164 @@
+//! Several replicas with the same log. Shards move between them while they sync Applications.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tidegate_application::push_events::{PushEvent, WebhookChanges};
+use tidegate_cluster::{Cluster as _, DeleteRequest};
+use tidegate_executor::list_summaries;
+use tidegate_oplog::{Log, Lookup, Shard};
+use tidegate_testkit::effort;
+use tidegate_testkit::simulate::Rng;
+
+use crate::invariants;
+use crate::random_life::deployed_commit;
+use crate::user_documents::{self, BASE_APP, Fleet, STANDALONE_APP};
+use crate::world::{Life, World, kind};
+
+const QUIET_TIME: Duration = Duration::from_secs(300);
+const REPLICAS: usize = 3;
+/// An Application in each shard.
+const SHARDS: [&str; 3] = ["a", STANDALONE_APP, BASE_APP];
+const COMMITS: u64 = 4;
+/// Number of moves after each commit.
+const MOVES: usize = 10;
+/// Maximum time between two moves. A sync takes longer than five seconds.
+const PAUSE_MAX_MILLIS: u64 = 3_000;
+
+/// Returns the shard of an Application. The members of the ApplicationSet share its shard.
+fn shard_of(application: &str) -> Shard {
+    match application {
+        STANDALONE_APP | BASE_APP => Shard::of_key(application),
+        _ => Shard::of_key("argocd/fleet"),
+    }
+}
+
+/// Replicas, with the shards that each of them owns.
+struct Replicas {
+    lives: Vec<Life>,
+    owned: Vec<BTreeSet<Shard>>,
+    /// Number of writes of each replica when it had released its last Application, if it manages none.
+    writes_before: Vec<Option<u64>>,
+    /// Number of moves between different replicas while an operation was open.
+    interruptions: usize,
+}
+
+impl Replicas {
+    fn new(lives: Vec<Life>) -> Self {
+        let mut owned = vec![BTreeSet::new(); lives.len()];
+        owned[0] = Shard::all().collect();
+        let writes_before = vec![None; lives.len()];
+        Self { lives, owned, writes_before, interruptions: 0 }
+    }
+
+    /// Moves a shard to another replica.
+    async fn move_shard(&mut self, world: &World, shard: Shard, to: usize) {
+        let from = self.owned.iter().position(|owned| owned.contains(&shard)).unwrap();
+        let log: Log = Arc::new(world.log.clone());
+        let open = list_summaries(&log, Lookup::open()).unwrap();
+        let is_open = open.iter().any(|open| shard_of(&open.application) == shard);
+        self.interruptions += usize::from(from != to && is_open);
+        self.owned[from].remove(&shard);
+        self.lives[from].controllers().release_others(&self.owned[from]).await.unwrap();
+        if !SHARDS.iter().any(|name| self.owned[from].contains(&shard_of(name))) {
+            self.writes_before[from] = Some(self.lives[from].crash_points());
+        }
+        if let Some(writes) = self.writes_before[to].take() {
+            assert_eq!(self.lives[to].crash_points(), writes, "replica {to} wrote without a shard");
+        }
+        self.owned[to].insert(shard);
+        self.lives[to].controllers().manage(&self.owned[to]).await.unwrap();
+    }
+
+    /// Announces a push to all replicas. Each of them compares the Applications that it owns.
+    async fn announce_push(&self, repository: &Path) {
+        for life in &self.lives {
+            let pushes = vec![PushEvent::new([repository.to_str().unwrap()])];
+            let changes = WebhookChanges { pushes, ..WebhookChanges::default() };
+            life.applications().handle_push(changes).await.unwrap();
+        }
+    }
+
+    /// Checks that all replicas return the same Applications, and the same state of each.
+    fn check_lists(&self) {
+        let list = |life: &Life| {
+            let all = life.applications().all().into_iter();
+            all.map(|(key, application)| (key, application.spec.clone(), application.status.sync.clone()))
+                .collect::<Vec<_>>()
+        };
+        let first = list(&self.lives[0]);
+        for life in &self.lives[1..] {
+            assert_eq!(list(life), first);
+        }
+    }
+}
+
+fn fleet() -> Fleet {
+    let members = [("a", 0), ("b", 1), ("c", 1)].map(|(name, step)| (name.to_owned(), step)).into();
+    Fleet { members, max_update: vec![None, Some(json!(1))], rollout: None, deletion: "Reverse" }
+}
+
+/// Deploys several commits while shards move at random times. Then deletes the ApplicationSet.
+fn run(seed: u64) {
+    let world = World::new(seed, 0.0);
+    let names = ["a", "b", "c", STANDALONE_APP, BASE_APP];
+    let (repository, mut rng) = (world.repository(), Rng::new(seed));
+    user_documents::commit(&repository, names, (1, None));
+    let fleet = fleet();
+    let shards = SHARDS.map(shard_of);
+    world.run_replicas(REPLICAS, async |lives| {
+        let mut replicas = Replicas::new(lives);
+        world.write(user_documents::application(&repository, STANDALONE_APP, Some(BASE_APP))).await;
+        world.write(user_documents::application(&repository, BASE_APP, None)).await;
+        world.write(fleet.document(&repository)).await;
+        for commit in 1..=COMMITS {
+            if commit > 1 {
+                user_documents::commit(&repository, names, (commit, None));
+                replicas.announce_push(&repository).await;
+            }
+            for _ in 0..MOVES {
+                tokio::time::sleep(Duration::from_millis(rng.below(PAUSE_MAX_MILLIS))).await;
+                let shard = rng.pick(&shards);
+                let to = rng.pick(&[0, 1, 2]);
+                replicas.move_shard(&world, shard, to).await;
+            }
+            world.wait_for_quiet(QUIET_TIME).await;
+            replicas.check_lists();
+            for name in names {
+                assert_eq!(deployed_commit(&world, name).await, Some(commit), "{name}");
+            }
+        }
+        let before = world.faults.writes.lock().unwrap().len();
+        let set = world.sim.get(&kind("ApplicationSet"), "argocd", "fleet").await.unwrap().unwrap();
+        world.sim.delete(DeleteRequest::for_object(&set)).await.unwrap();
+        while world.appset().await.is_some() {
+            tokio::time::sleep(Duration::from_millis(rng.below(PAUSE_MAX_MILLIS))).await;
+            let to = rng.pick(&[0, 1, 2]);
+            replicas.move_shard(&world, shards[0], to).await;
+        }
+        world.wait_for_quiet(QUIET_TIME).await;
+        replicas.check_lists();
+        assert!(replicas.interruptions > 3, "{} moves while an operation was open", replicas.interruptions);
+        println!("{} moves while an operation was open", replicas.interruptions);
+        let writes = world.faults.writes.lock().unwrap();
+        invariants::check_deletion_order(&writes[before..], &fleet.deletion_ranks()).unwrap();
+    });
+    invariants::check_single_operation(&world.sim);
+    invariants::check_hooks_run_once(&world.sim);
+    let recorded = invariants::recorded_operations(&world.log);
+    assert!(recorded.len() >= names.len() * 4, "{} operations", recorded.len());
+    for operation in recorded {
+        assert_eq!(operation.phase.to_string(), "Succeeded", "seed {seed}: {operation:?}");
+    }
+}
+
+#[test]
+fn shards_move_between_replicas_while_they_sync() {
+    for seed in 1..=effort::rounds("TIDEGATE_SHARD_SEEDS", 2, 10) {
+        println!("seed {seed}; repeat it with TIDEGATE_SHARD_SEEDS={seed}");
+        run(seed);
+    }
+}
