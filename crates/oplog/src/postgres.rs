@@ -43,7 +43,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -161,6 +161,9 @@ impl Loss {
     }
 }
 
+/// Function from an Application's name to the key of its shard.
+type ShardKeys = Box<dyn Fn(&str) -> String + Send + Sync>;
+
 struct Inner {
     target: PostgresTarget,
     incarnation: Uuid,
@@ -187,7 +190,9 @@ struct Inner {
     drain_request: channel::Sender<bool>,
     observer: Option<Arc<dyn HeartbeatObserver>>,
     /// ID of the log, once joined.
-    log_id: std::sync::OnceLock<Uuid>,
+    log_id: OnceLock<Uuid>,
+    /// Keys of the Applications' shards, if they differ from the Applications' names.
+    shard_keys: OnceLock<ShardKeys>,
     is_closing: AtomicBool,
     /// Start of the monotonic time for the watch.
     started_at: Instant,
@@ -284,7 +289,8 @@ impl PostgresLog {
             loss: channel::Sender::new(None),
             drain_request: channel::Sender::new(false),
             observer,
-            log_id: std::sync::OnceLock::new(),
+            log_id: OnceLock::new(),
+            shard_keys: OnceLock::new(),
             is_closing: AtomicBool::new(false),
             started_at: Instant::now(),
         });
@@ -336,6 +342,13 @@ impl PostgresLog {
     /// Returns the ID of the log, which is the same for all its replicas.
     pub fn log_id(&self) -> Uuid {
         self.inner.log_id.get().copied().unwrap_or_default()
+    }
+
+    /// Sets the function that returns the key of an Application's shard, given the Application's name in the log. New
+    /// streams of the Application belong to this shard. Without the function, the key is the name. Has no effect if the
+    /// function is already set.
+    pub fn set_shard_keys(&self, key_of: impl Fn(&str) -> String + Send + Sync + 'static) {
+        let _ = self.inner.shard_keys.set(Box::new(key_of));
     }
 
     /// Gives up all shards and leaves, so that a standby can take over at once.

@@ -87,14 +87,6 @@ pub(super) enum CommitError {
     Rejected(LogError),
 }
 
-/// Returns the shard of a new stream.
-pub(super) fn shard_of(stream: StreamId, appset: Option<&str>, application: Option<&str>) -> i16 {
-    match appset.or(application) {
-        Some(key) => Shard::of_key(key).number(),
-        None => Shard::of_key(stream.0.as_bytes()).number(),
-    }
-}
-
 impl StreamChange {
     pub(super) fn is_open(&self) -> bool {
         self.summary.is_open()
@@ -102,6 +94,22 @@ impl StreamChange {
 }
 
 impl Inner {
+    /// Returns the shard of a new stream.
+    pub(super) fn shard_of(&self, stream: StreamId, appset: Option<&str>, application: Option<&str>) -> i16 {
+        match (appset, application) {
+            (Some(appset), _) => Shard::of_key(appset).number(),
+            (None, Some(application)) => self.shard_of_application(application),
+            (None, None) => Shard::of_key(stream.0.as_bytes()).number(),
+        }
+    }
+
+    pub(super) fn shard_of_application(&self, application: &str) -> i16 {
+        match self.shard_keys.get() {
+            Some(key_of) => Shard::of_key(key_of(application)).number(),
+            None => Shard::of_key(application).number(),
+        }
+    }
+
     /// Checks a group and computes its rows.
     pub(super) async fn prepare(
         &self,
@@ -157,7 +165,7 @@ impl Inner {
             let before = heads.get(&stream).cloned();
             let after = before.clone().unwrap_or_else(|| StreamHead {
                 state: AppendState::new(append.kind.clone()),
-                shard: shard_of(stream, set.as_deref(), application.as_deref()),
+                shard: self.shard_of(stream, set.as_deref(), application.as_deref()),
                 digest: Digest([0; 32]),
                 is_reduced: false,
                 details: None,

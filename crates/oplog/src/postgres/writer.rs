@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::append::{CommitError, GroupRows, StreamHead};
 use super::connection::within;
-use super::distribution::Shard;
 use super::replicas::Claim;
 use super::watch::ReplicaWatch;
 use super::{Inner, LeadAttempt, Loss, RECENT_MAX, RETRY_DELAY};
@@ -345,7 +344,7 @@ impl Inner {
 
     pub(super) async fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
         let mut writer = self.writer.lock().await;
-        let shard = Shard::of_key(&update.application).number();
+        let shard = self.shard_of_application(&update.application);
         loop {
             let client = self.writer_client(&mut writer).await?;
             let mut rows = GroupRows::default();

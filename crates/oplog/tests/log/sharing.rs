@@ -101,6 +101,28 @@ fn a_replica_asks_for_its_part_and_gets_it_when_the_owner_has_stopped_working() 
     second.append_all(vec![append_to(&application_in(elsewhere), 2, 2)]).unwrap();
 }
 
+/// The operations of an ApplicationSet's Applications belong to the shard of the ApplicationSet.
+#[test]
+fn an_application_can_have_the_shard_of_its_applicationset() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.new_log_url();
+    let (first, second) = (join_to_share(&url, "first"), join_to_share(&url, "second"));
+    for log in [&first, &second] {
+        log.set_shard_keys(|name| if name == "web" { "argocd/fleet".to_owned() } else { name.to_owned() });
+    }
+    share_until_stable(&[&first, &second]);
+    let is_first = |key| share(&first).owned.contains(&Shard::of_key(key));
+    let owner_of = |key| if is_first(key) { (&first, &second) } else { (&second, &first) };
+    let (owner, other) = owner_of("argocd/fleet");
+    assert!(matches!(other.append_all(vec![append_to("web", 1, 1)]), Err(LogError::OtherReplica { .. })));
+    owner.append_all(vec![append_to("web", 1, 1)]).unwrap();
+    // Later events follow the stream.
+    owner.append_all(vec![append_to("web", 1, 2)]).unwrap();
+    let (owner, other) = owner_of("db");
+    assert!(matches!(other.append_all(vec![append_to("db", 2, 1)]), Err(LogError::OtherReplica { .. })));
+    owner.append_all(vec![append_to("db", 2, 1)]).unwrap();
+}
+
 #[test]
 fn the_shards_of_a_dead_replica_are_taken_over_and_it_never_writes_again() {
     let Some(server) = PostgresServer::shared() else { return };
