@@ -38,6 +38,7 @@ fn poll_event_names(watcher: &mut FolderPoller) -> Vec<String> {
         StoreEvent::Problems(problems) => format!("problems {problems:?}"),
         StoreEvent::Settled => "settled".to_owned(),
         StoreEvent::ReadDone(number) => format!("looked {number}"),
+        StoreEvent::OtherReplica(_) | StoreEvent::OwnedShards(_) => panic!("a folder has one owner"),
     };
     watcher.poll_events().into_iter().map(describe).filter(|name| name != "projects").collect()
 }

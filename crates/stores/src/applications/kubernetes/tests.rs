@@ -5,6 +5,7 @@ use tidegate_cluster::{ApplyRequest, DeleteRequest, WriteMode};
 use tidegate_model::annotations::DELETION_APPROVED;
 use tidegate_model::argo::{OperationRequest, SyncStatusCode};
 use tidegate_model::{Object, OperationId, Timestamp};
+use tidegate_oplog::Shard;
 use tidegate_state::simulated;
 use tidegate_testkit::argo_cluster::{apply, cluster};
 
@@ -103,6 +104,66 @@ async fn beside_another_controller_only_labeled_applications_are_managed() {
     }
     cluster.delete(DeleteRequest::for_object(&object)).await.unwrap();
     assert!(events.try_recv().is_err(), "an unmanaged Application causes no event");
+}
+
+/// Creates an Application with this name.
+async fn create(cluster: &Arc<dyn Cluster>, name: &str) -> Object {
+    let mut application = web("argocd");
+    application["metadata"]["name"] = json!(name);
+    apply(cluster.as_ref(), application).await
+}
+
+fn shards_of(names: &[&str]) -> OwnedShards {
+    OwnedShards::Only(names.iter().map(Shard::of_key).collect())
+}
+
+/// Resources of other replicas are reported with their status, and each move of a shard is reported once.
+#[tokio::test(start_paused = true)]
+async fn applications_of_other_replicas_are_only_reported() {
+    let cluster = cluster().await;
+    create(&cluster, "a").await;
+    let object = create(&cluster, "b").await;
+    let (first, mut events) = open_store(&cluster, ManagedScope::default()).await;
+    for expected in ["a", "b", "settled"] {
+        assert_eq!(next_event_text(&mut events).await, expected);
+    }
+    first.set_owned_shards(shards_of(&["a"]));
+    for expected in ["other b", "shards"] {
+        assert_eq!(next_event_text(&mut events).await, expected);
+    }
+    // The replica that manages "b" writes its status.
+    let (second, mut others) = open_store(&cluster, ManagedScope::default()).await;
+    second.set_owned_shards(shards_of(&["b"]));
+    let mut application = loop {
+        match next_event(&mut others).await {
+            StoreEvent::Applied(stored) if stored.application.metadata.name == "b" => {
+                break stored.application;
+            }
+            _ => {}
+        }
+    };
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
+    second.persist(&application).await.unwrap();
+    let StoreEvent::OtherReplica(shown) = next_event(&mut events).await else { panic!("not reported") };
+    assert_eq!(shown.status.sync.map(|sync| sync.status), Some(SyncStatusCode::Synced));
+    // A replica writes no state of Applications that it doesn't manage.
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::OutOfSync;
+    first.persist(&application).await.unwrap();
+    let stored = cluster.get(&managed_kind::<ApplicationKind>(), "argocd", "b").await.unwrap().unwrap();
+    assert_eq!(stored.text("/status/sync/status"), "Synced");
+    first.set_owned_shards(shards_of(&["b"]));
+    assert_eq!(next_event_text(&mut events).await, "other a");
+    let gained = next_applied(&mut events).await.application;
+    assert_eq!(gained.status.sync.map(|sync| sync.status), Some(SyncStatusCode::Synced));
+    assert_eq!(next_event_text(&mut events).await, "shards");
+    // Neither replica manages "a" now, but both report its deletion.
+    let other = cluster.get(&managed_kind::<ApplicationKind>(), "argocd", "a").await.unwrap().unwrap();
+    for object in [other, object] {
+        cluster.delete(DeleteRequest::for_object(&object)).await.unwrap();
+    }
+    assert_eq!(next_event_text(&mut events).await, "gone a");
+    assert_eq!(next_event_text(&mut events).await, "gone b");
+    assert!(events.try_recv().is_err());
 }
 
 /// If the label is removed, the Application is released once its running operation has finished and the

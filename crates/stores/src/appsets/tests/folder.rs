@@ -100,6 +100,7 @@ async fn an_unreadable_document_is_never_a_deletion() {
             }
             AppSetEvent::Applied(stored) => assert!(stored.appset.metadata.deletion_timestamp.is_none()),
             AppSetEvent::Gone(key) => panic!("{key} is gone"),
+            AppSetEvent::OtherReplica(_) | AppSetEvent::OwnedShards(_) => panic!("a folder has one owner"),
             AppSetEvent::Problems(_) | AppSetEvent::Settled => {}
         }
     }
