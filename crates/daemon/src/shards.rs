@@ -1,14 +1,20 @@
 //! Shards of the operation log whose Applications and ApplicationSets this process manages.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_app_controller::ManagedApplications;
 use tidegate_application::AppKey;
 use tidegate_appset_controller::AppSetController;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_oplog::Shard;
+use tidegate_oplog::{LogError, Ownership, PostgresLog, Shard};
 use tidegate_state::error::ServiceError;
 use tidegate_state::owned_shards::OwnedShards;
+
+/// Interval at which a replica takes part in the distribution of the shards. The log recognizes dead replicas at this
+/// interval.
+const SHARE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Controllers and engine of a process that shares the log with other replicas.
 pub struct ShardedControllers<'c> {
@@ -21,6 +27,43 @@ pub struct ShardedControllers<'c> {
 }
 
 impl ShardedControllers<'_> {
+    /// Shares the work with the other replicas of the log. Manages the Applications and ApplicationSets in the shards
+    /// that this process owns, and hands over shards that other replicas ask for. While the database is unavailable,
+    /// nothing changes. Returns the reason once this process can't manage anything anymore.
+    pub async fn share(&self, log: &Arc<PostgresLog>) -> ServiceError {
+        log.set_shard_keys(self.log_keys());
+        let mut managed = BTreeSet::new();
+        loop {
+            match self.share_once(log, &mut managed).await {
+                Ok(()) => {}
+                Err(ServiceError::Log(error)) if error.is_outage() => {}
+                Err(error) => return error,
+            }
+            tokio::time::sleep(SHARE_INTERVAL).await;
+        }
+    }
+
+    async fn share_once(
+        &self,
+        log: &Arc<PostgresLog>,
+        managed: &mut BTreeSet<Shard>,
+    ) -> Result<(), ServiceError> {
+        let Ownership { owned, requested, .. } = blocking(log, |log| log.share_shards()).await?;
+        let kept: BTreeSet<Shard> = owned.difference(&requested).copied().collect();
+        if !managed.is_subset(&kept) {
+            managed.retain(|shard| kept.contains(shard));
+            self.release_others(managed).await?;
+        }
+        if !requested.is_empty() {
+            blocking(log, move |log| log.hand_over(requested)).await?;
+        }
+        if *managed != kept {
+            self.manage(&kept).await?;
+            *managed = kept;
+        }
+        Ok(())
+    }
+
     /// Stops managing the Applications and ApplicationSets outside these shards. Once this returns, nothing is running
     /// for them anymore, and other replicas may own their shards.
     ///
@@ -49,9 +92,22 @@ impl ShardedControllers<'_> {
         self.applications.set_owned_shards(owned).await
     }
 
-    async fn set_managed(&self, owned: OwnedShards) -> Result<(), EngineError> {
+    /// Returns the function that returns the key of an Application's shard.
+    fn log_keys(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
         let shared = self.applications.service().shared;
-        let log_key = move |name: &str| shared.application_cache.log_key(&AppKey::parse(name));
+        move |name| shared.application_cache.log_key(&AppKey::parse(name))
+    }
+
+    async fn set_managed(&self, owned: OwnedShards) -> Result<(), EngineError> {
+        let log_key = self.log_keys();
         self.engine.set_managed(move |name| owned.contains(|| log_key(name))).await
     }
+}
+
+async fn blocking<T: Send + 'static>(
+    log: &Arc<PostgresLog>,
+    call: impl FnOnce(&PostgresLog) -> Result<T, LogError> + Send + 'static,
+) -> Result<T, LogError> {
+    let log = Arc::clone(log);
+    tokio::task::spawn_blocking(move || call(&log)).await.unwrap_or(Err(LogError::Poisoned))
 }

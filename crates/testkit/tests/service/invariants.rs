@@ -161,7 +161,12 @@ impl RecordedOperation {
 /// Returns the operations of the log, oldest first.
 pub fn recorded_operations(log: &MemoryLog) -> Vec<RecordedOperation> {
     let log: Log = Arc::new(log.clone());
-    let mut all = list_summaries(&log, Lookup::all()).unwrap();
+    operations_in(&log)
+}
+
+/// Returns the operations of any log, oldest first.
+pub fn operations_in(log: &Log) -> Vec<RecordedOperation> {
+    let mut all = list_summaries(log, Lookup::all()).unwrap();
     all.sort_by_key(|one| one.operation);
     let read = |one: Summary| {
         let loaded = log.load_as(one.operation).unwrap();

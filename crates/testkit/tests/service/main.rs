@@ -13,10 +13,14 @@ mod crashes;
 mod faulty_cluster;
 mod folders;
 mod invariants;
+#[path = "../../../oplog/tests/log/postgres_server.rs"]
+#[allow(dead_code, clippy::disallowed_methods, reason = "shared with the tests of the log")]
+mod postgres_server;
 mod push;
 mod random_life;
 mod regressions;
 mod shards;
+mod shared_log;
 mod sync_events;
 mod user_actions;
 mod user_documents;

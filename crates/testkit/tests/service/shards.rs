@@ -1,12 +1,10 @@
 //! Several replicas with the same log. Shards move between them while they sync Applications.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_application::push_events::{PushEvent, WebhookChanges};
 use tidegate_cluster::{Cluster as _, DeleteRequest};
 use tidegate_executor::list_summaries;
 use tidegate_oplog::{Log, Lookup, Shard};
@@ -73,15 +71,6 @@ impl Replicas {
         self.lives[to].controllers().manage(&self.owned[to]).await.unwrap();
     }
 
-    /// Announces a push to all replicas. Each of them compares the Applications that it owns.
-    async fn announce_push(&self, repository: &Path) {
-        for life in &self.lives {
-            let pushes = vec![PushEvent::new([repository.to_str().unwrap()])];
-            let changes = WebhookChanges { pushes, ..WebhookChanges::default() };
-            life.applications().handle_push(changes).await.unwrap();
-        }
-    }
-
     /// Checks that all replicas return the same Applications, and the same state of each.
     fn check_lists(&self) {
         let list = |life: &Life| {
@@ -109,15 +98,17 @@ fn run(seed: u64) {
     user_documents::commit(&repository, names, (1, None));
     let fleet = fleet();
     let shards = SHARDS.map(shard_of);
-    world.run_replicas(REPLICAS, async |lives| {
-        let mut replicas = Replicas::new(lives);
+    world.run(async || {
+        let mut replicas = Replicas::new(world.start_replicas(REPLICAS).await);
         world.write(user_documents::application(&repository, STANDALONE_APP, Some(BASE_APP))).await;
         world.write(user_documents::application(&repository, BASE_APP, None)).await;
         world.write(fleet.document(&repository)).await;
         for commit in 1..=COMMITS {
             if commit > 1 {
                 user_documents::commit(&repository, names, (commit, None));
-                replicas.announce_push(&repository).await;
+                for life in &replicas.lives {
+                    life.announce_push(&repository).await;
+                }
             }
             for _ in 0..MOVES {
                 tokio::time::sleep(Duration::from_millis(rng.below(PAUSE_MAX_MILLIS))).await;

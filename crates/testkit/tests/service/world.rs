@@ -1,7 +1,7 @@
 //! A whole service as consecutive processes with the same cluster, log and repository, in virtual time.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tidegate_app_controller::{
     ApplicationService, Destinations, ManagedApplications, ManagedApplicationsInput, SourceSettings,
 };
+use tidegate_application::push_events::{PushEvent, WebhookChanges};
 use tidegate_appset_controller::{AppSetController, AppSetOptions, AppSetService};
 use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
@@ -94,6 +95,13 @@ impl Life {
     /// Returns the number of writes to the log and the cluster, multiplied by the number of crash points of a write.
     pub fn crash_points(&self) -> u64 {
         self.points.passed()
+    }
+
+    /// Announces a push to the repository. The process compares the Applications that it manages.
+    pub async fn announce_push(&self, repository: &Path) {
+        let pushes = vec![PushEvent::new([repository.to_str().unwrap()])];
+        let changes = WebhookChanges { pushes, ..WebhookChanges::default() };
+        self.applications().handle_push(changes).await.unwrap();
     }
 
     pub fn applications(&self) -> ApplicationService {
@@ -288,18 +296,23 @@ impl World {
         first.unwrap_or_default()
     }
 
-    /// Runs several replicas in a process. They don't crash. The first one owns all shards at first.
-    pub fn run_replicas(&self, count: usize, work: impl AsyncFnOnce(Vec<Life>)) {
+    /// Starts several replicas. The first one owns all shards at first.
+    pub async fn start_replicas(&self, count: usize) -> Vec<Life> {
+        let all: BTreeSet<Shard> = Shard::all().collect();
+        let mut replicas = Vec::new();
+        for number in 0..count {
+            let owned = if number == 0 { all.clone() } else { BTreeSet::new() };
+            replicas.push(self.start(&CrashPoints::crash_at(0), OwnedShards::Only(owned)).await.unwrap());
+        }
+        replicas
+    }
+
+    /// Runs work that starts processes itself. They don't crash.
+    pub fn run(&self, work: impl AsyncFnOnce()) {
         let runtime = runtime();
         runtime.block_on(async {
             SystemClock::set(*self.now.lock().unwrap() + DOWNTIME);
-            let all: BTreeSet<Shard> = Shard::all().collect();
-            let mut replicas = Vec::new();
-            for number in 0..count {
-                let owned = if number == 0 { all.clone() } else { BTreeSet::new() };
-                replicas.push(self.start(&CrashPoints::crash_at(0), OwnedShards::Only(owned)).await.unwrap());
-            }
-            tokio::time::timeout(TIMEOUT, work(replicas)).await.expect("an awaited event never arrives");
+            tokio::time::timeout(TIMEOUT, work()).await.expect("an awaited event never arrives");
             *self.now.lock().unwrap() = SystemClock.now();
         });
         runtime.shutdown_timeout(Duration::from_secs(60));
@@ -322,8 +335,18 @@ impl World {
         points: &Arc<CrashPoints>,
         owned: OwnedShards,
     ) -> Result<Life, Box<dyn std::error::Error>> {
-        let (sim, faults) = (self.sim.clone(), Arc::clone(&self.faults));
         let log: Log = Arc::new(CrashLog { inner: self.log.clone(), points: Arc::clone(points) });
+        self.start_with_log(log, points, owned).await
+    }
+
+    /// Starts a process with its own access to a shared log.
+    pub async fn start_with_log(
+        &self,
+        log: Log,
+        points: &Arc<CrashPoints>,
+        owned: OwnedShards,
+    ) -> Result<Life, Box<dyn std::error::Error>> {
+        let (sim, faults) = (self.sim.clone(), Arc::clone(&self.faults));
         let cluster: Arc<dyn Cluster> = Arc::new(FaultyCluster { sim, points: Arc::clone(points), faults });
         let ids = Arc::clone(&self.ids);
         let engine = Engine::builder(Arc::clone(&log))
