@@ -50,8 +50,8 @@ pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, Tas
 pub use object::{InvalidObject, Object, describe_json_type};
 pub use packed_object::{LiveObject, PackedObject};
 pub use plan::{
-    Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions,
-    Warning,
+    Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlanWithoutDependencies, PlannedWave,
+    Severity, Task, TaskDependency, TaskOptions, Warning,
 };
 pub use project_policy::{DeployTarget, ProjectPolicy};
 pub use record::{LogRecord, RecordContent, StreamRecords};

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Gvk, ObjectKey, TaskId};
 
@@ -343,9 +344,21 @@ impl fmt::Display for Warning {
     }
 }
 
+/// A task that waits for another task in its wave (`tidegate.dev/depends-on`).
+///
+/// A manifest is written once the dependency's object is healthy. The order of prunes is the reverse: an object
+/// is deleted once the objects that depend on it are gone, so its prune depends on their prunes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TaskDependency {
+    /// Task that waits.
+    pub dependent: TaskId,
+    /// Task that must succeed first.
+    pub dependency: TaskId,
+}
+
 /// Tasks of an operation in execution order. A plan is plain data: the same input always yields the same
 /// plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Plan {
     /// All tasks, ordered by phase, wave, kind rank, name, group, kind and namespace.
     pub tasks: Vec<Task>,
@@ -355,6 +368,44 @@ pub struct Plan {
     pub warnings: Vec<Warning>,
     /// True if a resource has `tidegate.dev/retry: restart`, which makes a retry start from the first wave.
     pub restart_on_retry: bool,
+    /// Dependencies between tasks of the same wave, sorted and without duplicates or cycles. Dependencies on
+    /// earlier waves follow from the order of the waves.
+    #[serde(default)]
+    pub dependencies: Vec<TaskDependency>,
+}
+
+/// Documents omit an empty list of dependencies, so that plans without dependencies keep their hashes. Records
+/// in the log have a fixed layout.
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { tasks, waves, warnings, restart_on_retry, dependencies } = self;
+        let has_dependencies = !serializer.is_human_readable() || !dependencies.is_empty();
+        let mut plan = serializer.serialize_struct("Plan", if has_dependencies { 5 } else { 4 })?;
+        plan.serialize_field("tasks", tasks)?;
+        plan.serialize_field("waves", waves)?;
+        plan.serialize_field("warnings", warnings)?;
+        plan.serialize_field("restart_on_retry", restart_on_retry)?;
+        if has_dependencies {
+            plan.serialize_field("dependencies", dependencies)?;
+        }
+        plan.end()
+    }
+}
+
+/// Layout of a plan in the log before plans had dependencies. Only read.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PlanWithoutDependencies {
+    tasks: Vec<Task>,
+    waves: Vec<PlannedWave>,
+    warnings: Vec<Warning>,
+    restart_on_retry: bool,
+}
+
+impl From<PlanWithoutDependencies> for Plan {
+    fn from(plan: PlanWithoutDependencies) -> Self {
+        let PlanWithoutDependencies { tasks, waves, warnings, restart_on_retry } = plan;
+        Self { tasks, waves, warnings, restart_on_retry, dependencies: Vec::new() }
+    }
 }
 
 impl Plan {

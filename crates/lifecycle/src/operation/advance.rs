@@ -3,11 +3,11 @@
 mod deadlines;
 pub(super) mod ending;
 
-use tidegate_model::{Action, OperationPhase, Task, Timestamp};
+use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
 use super::messages;
 use super::recorded_event::OperationEvent;
-use super::rules::{is_clearing, needs_check};
+use super::rules::needs_check;
 use super::state::{Operation, Progress, Stage, State, TaskState, WaveStep};
 
 /// Returns the events that follow from the state and the time alone. The driver calls this until it returns
@@ -125,19 +125,23 @@ fn advance_wave(operation: &Operation, index: u32, current: WaveStep, now: Times
     let any = |test: &dyn Fn(&Task, &TaskState) -> bool| {
         operation.wave_tasks(index).any(|(_, task, state)| test(task, state))
     };
+    // A failed wave doesn't wait for dependencies, so the prunes that are waiting for them aren't sent.
+    let is_outstanding_prune = |(id, task, state): (TaskId, &Task, &TaskState)| {
+        is_waiting_prune(task, state) && (!failed || operation.is_released(index, id))
+    };
     match current {
         WaveStep::Held if is_held(operation, index, now) && !operation.is_settled_by_overrides(index) => {
             Vec::new()
         }
         WaveStep::Held => next_step(operation, index, current, now),
         WaveStep::DryRun if any(&|task, state| needs_check(task, state, true)) => Vec::new(),
-        WaveStep::Pruning if any(&|task, state| is_waiting_prune(task, state)) => Vec::new(),
+        WaveStep::Pruning if operation.wave_tasks(index).any(is_outstanding_prune) => Vec::new(),
         WaveStep::AwaitingGone
             if !failed && any(&|task, state| task.action.is_prune() && is_deleting(state)) =>
         {
             Vec::new()
         }
-        WaveStep::Clearing if any(&|task, state| is_clearing(task, state)) => Vec::new(),
+        WaveStep::Clearing if operation.needs_clearing(index) => Vec::new(),
         WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing if failed => {
             // Tasks that were adopted, or applied by an earlier attempt, may still be running. Let them
             // finish before the attempt fails.
@@ -225,7 +229,7 @@ fn needed_steps(operation: &Operation, index: u32) -> impl Iterator<Item = WaveS
             operation.should_await_deletions(index)
                 && any(&|task, state| task.action.is_prune() && is_deleting(state)),
         ),
-        (WaveStep::Clearing, any(&is_clearing)),
+        (WaveStep::Clearing, operation.needs_clearing(index)),
         (WaveStep::Applying, !operation.is_fully_applied(index)),
     ];
     steps.into_iter().filter(|(_, needed)| *needed).map(|(step, _)| step)
@@ -235,15 +239,38 @@ fn advance_applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Op
     let starts = |task: &Task, state: &TaskState| {
         task.hook.as_ref().is_some_and(|hook| hook.runner.is_some()) && state.progress == Progress::Waiting
     };
+    let cursor = operation.cursor_for_wave(index);
+    let released = cursor.released_runners.iter().filter(|id| operation.graph.is_turn_of(**id, cursor.next));
     let started: Vec<OperationEvent> = operation
         .current_apply_group(index)
         .filter(|(_, task, state)| starts(task, state))
-        .map(|(task, _, _)| OperationEvent::RunnerStarted { task, at: now })
+        .map(|(task, _, _)| task)
+        .chain(released.copied())
+        .map(|task| OperationEvent::RunnerStarted { task, at: now })
         .collect();
-    if started.is_empty() && operation.is_fully_applied(index) {
+    if !started.is_empty() {
+        return started;
+    }
+    if operation.is_fully_applied(index) {
         return move_to_step(index, WaveStep::AwaitingHealth, now);
     }
-    started
+    settle_dependencies(operation, index, now)
+}
+
+/// Completes the tasks with dependents whose health has persisted for the settle time.
+fn settle_dependencies(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
+    let cursor = operation.cursor_for_wave(index);
+    let settled = cursor.settling.iter().take_while(|(at, _)| now >= *at).filter_map(|(_, id)| {
+        let (task, state) = operation.task(*id)?;
+        let (_, phase) = operation.weak_verdict(*id, task, state)?;
+        Some(settled_event(*id, state, phase, now))
+    });
+    settled.collect()
+}
+
+fn settled_event(task: TaskId, state: &TaskState, phase: OperationPhase, now: Timestamp) -> OperationEvent {
+    let message = state.health.as_ref().map(|seen| seen.health.message.clone()).unwrap_or_default();
+    OperationEvent::TaskCompleted { task, phase, message, at: now }
 }
 
 /// Ends a wave after a missed deadline or the loss of a namespace: waits for its hooks to stop, then fails
@@ -289,16 +316,12 @@ fn advance_health(
     let verdicts = || {
         operation
             .awaited_task_states(index)
-            .filter_map(|(id, task, state)| Some((id, state, operation.weak_verdict(task, state)?)))
+            .filter_map(|(id, task, state)| Some((id, state, operation.weak_verdict(id, task, state)?)))
     };
     match verdicts().map(|(_, _, (until, _))| until).max() {
-        Some(until) if now >= until => verdicts()
-            .map(|(task, state, (_, phase))| {
-                let message =
-                    state.health.as_ref().map(|seen| seen.health.message.clone()).unwrap_or_default();
-                OperationEvent::TaskCompleted { task, phase, message, at: now }
-            })
-            .collect(),
+        Some(until) if now >= until => {
+            verdicts().map(|(task, state, (_, phase))| settled_event(task, state, phase, now)).collect()
+        }
         Some(until) => start_settling(index, current, until, now),
         None => Vec::new(),
     }

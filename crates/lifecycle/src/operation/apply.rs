@@ -16,9 +16,9 @@ use super::messages;
 use super::recorded_event::{DeadlineScope, OperationEvent};
 use super::rules::{is_consistent, target_namespaces};
 use super::state::{
-    CallFailures, ClaimEvent, Cursor, Failure, GateAnswer, HOOK_TERMINATED, Header, HealthScope, Loss,
-    NamespaceIdentities, Operation, Outage, Outcome, Progress, Stage, State, TaskState, Termination,
-    WaveTimes,
+    CallFailures, ClaimEvent, Cursor, DependencyGraph, Failure, GateAnswer, HOOK_TERMINATED, Header,
+    HealthScope, Loss, NamespaceIdentities, Operation, Outage, Outcome, Progress, Stage, State, TaskState,
+    Termination, WaveTimes,
 };
 use crate::machine::IllegalEvent;
 use overrides::Decision;
@@ -102,6 +102,7 @@ fn apply_to_accepted(mut header: Box<Header>, event: &OperationEvent) -> Option<
                 tasks: vec![TaskState::default(); plan.tasks.len()],
                 waves: vec![WaveTimes::default(); plan.waves.len()],
                 namespaces: target_namespaces(plan),
+                graph: Arc::new(DependencyGraph::from_plan(plan)),
                 ..new_operation(*header, Arc::clone(plan), *at)
             })))
         }
@@ -163,6 +164,7 @@ fn new_operation(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
         overrides: BTreeMap::new(),
         cursor: Cursor::default(),
         namespaces: Arc::default(),
+        graph: Arc::default(),
     }
 }
 

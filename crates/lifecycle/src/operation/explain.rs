@@ -338,6 +338,10 @@ fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestam
     let (progress, mut awaited) = match step {
         WaveStep::Held => ("held".to_owned(), held_items(operation, index, opened, now)),
         WaveStep::DryRun => ("dry run".to_owned(), failing()),
+        WaveStep::Pruning if !operation.cursor_for_wave(index).unmet.is_empty() => {
+            let ordered = deletion_items(operation, index).map(|(_, awaited)| awaited);
+            ("pruning in the order of dependencies".to_owned(), ordered.chain(failing()).collect())
+        }
         WaveStep::Pruning => ("pruning".to_owned(), failing()),
         WaveStep::AwaitingGone | WaveStep::Clearing => explain_deletions(operation, index),
         WaveStep::Applying => (describe_applied(operation, index), applying_items(operation, index)),
@@ -441,7 +445,41 @@ fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let holds_up = |(task, _): &(&Task, AwaitedItem)| !task.action.is_prune();
     let in_the_way = deletion_items(operation, index).filter(holds_up).map(|(_, awaited)| awaited);
     let failing = failing_call_items(operation.wave_tasks(index), operation.since);
-    definitions.chain(in_the_way).chain(occupied_place_items(operation, index)).chain(failing).collect()
+    definitions
+        .chain(in_the_way)
+        .chain(occupied_place_items(operation, index))
+        .chain(failing)
+        .chain(dependency_items(operation, index))
+        .collect()
+}
+
+/// Returns the applied objects that other objects of the wave are waiting for.
+fn dependency_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
+    if !operation.awaits_dependencies(index) {
+        return Vec::new();
+    }
+    // Failing calls are listed anyway.
+    let is_called = |state: &TaskState| state.calls.as_deref().is_some_and(|calls| calls.failed > 0);
+    let awaited = operation.awaited_dependencies(index).filter(|(_, _, state)| !is_called(state));
+    let items = awaited.filter_map(|(id, task, state)| {
+        let cursor = operation.cursor_for_wave(index);
+        let waiting: Vec<_> = operation
+            .graph
+            .dependents_of(id)
+            .filter(|dependent| cursor.blocked.contains(dependent))
+            .collect();
+        let first = operation.plan.task(*waiting.first()?)?;
+        let others = match waiting.len() {
+            0 | 1 => String::new(),
+            all => format!(" and {} more", all.saturating_sub(1)),
+        };
+        Some(AwaitedItem {
+            what: name(task),
+            why: format!("{}; needed by {}{others}", awaited_reason(operation, state), name(first)),
+            since: wait_start(operation, state),
+        })
+    });
+    items.collect()
 }
 
 fn describe_healthy(operation: &Operation, index: u32) -> String {

@@ -4,7 +4,9 @@ mod overrides;
 mod paused;
 mod remaining_objects;
 
-use tidegate_model::{ClaimHolder, Phase, ResultCode, SUPERSEDED_PREFIX, Task, Timestamp};
+use std::collections::BTreeSet;
+
+use tidegate_model::{ClaimHolder, Phase, ResultCode, SUPERSEDED_PREFIX, Task, TaskId, Timestamp};
 
 use super::state::{Claim, Header, Loss, Operation, Progress, Stage, State, TaskState, WaveStep};
 
@@ -439,10 +441,12 @@ impl Operation {
 
     /// Returns the objects being deleted that block a step of a wave.
     fn blocking_deletions(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &TaskState)> {
-        let deleting = self
-            .wave_tasks(index)
-            .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }));
-        let deleting = deleting.map(|(_, task, state)| (task, state));
+        // Only hooks and the deletions in the cursor can be in this state.
+        let open = self.cursor_for_wave(index).deletions.tasks.clone();
+        let hooks = self.wave_hooks(index).map(|(id, _, _)| id);
+        let ids: BTreeSet<TaskId> = open.into_iter().chain(hooks).collect();
+        let deleting = ids.into_iter().filter_map(|id| self.task(id));
+        let deleting = deleting.filter(|(_, state)| matches!(state.progress, Progress::Deleting { .. }));
         deleting.filter(move |(task, _)| match step {
             WaveStep::AwaitingGone | WaveStep::Clearing => true,
             // Only deletions that make room for new objects block this step. Prunes don't.
@@ -455,14 +459,16 @@ impl Operation {
         let message = match step {
             WaveStep::Held => tasks_wait_message(WaitReason::Confirmation, self.unconfirmed_prunes(index))
                 .or_else(|| self.first_closed_gate()),
-            WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::Applying => {
-                self.occupied_place_message(index).or_else(|| {
+            WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::Applying => self
+                .occupied_place_message(index)
+                .or_else(|| {
                     tasks_wait_message(
                         WaitReason::Deletion,
                         self.blocking_deletions(index, step).map(|(task, _)| task),
                     )
                 })
-            }
+                .or_else(|| self.dependencies_message(index).filter(|_| step == WaveStep::Applying)),
+            WaveStep::Pruning => self.awaited_prune_message(index),
             WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
                 let awaiting = self.awaited_tasks(index);
                 let health = awaiting
@@ -480,10 +486,27 @@ impl Operation {
         message.unwrap_or_else(|| RUNNING.to_owned())
     }
 
+    /// Formats the wait of manifests for their dependencies. `None` while other manifests can be applied.
+    pub(super) fn dependencies_message(&self, index: u32) -> Option<String> {
+        let awaited = &self.cursor_for_wave(index).awaited_dependencies;
+        let waits = self.awaits_dependencies(index) && self.cursor_for_wave(index).released.is_empty();
+        let named = self.plan.task(*awaited.first().filter(|_| waits)?)?;
+        let (hooks, others) = if named.is_hook() { (awaited.len(), 0) } else { (0, awaited.len()) };
+        Some(wait_message(WaitReason::Health, named, hooks, others))
+    }
+
+    /// Formats the wait of prunes for the deletion of the objects that depend on them.
+    fn awaited_prune_message(&self, index: u32) -> Option<String> {
+        let cursor = self.cursor_for_wave(index);
+        let first = cursor.deletions.tasks.first().filter(|_| !cursor.unmet.is_empty())?;
+        let named = self.plan.task(*first)?;
+        Some(wait_message(WaitReason::Deletion, named, 0, cursor.deletions.tasks.len()))
+    }
+
     /// Formats a wait for another operation's hook, such as `waiting for completion of hook batch/Job/migrate
     /// of operation 0193…`.
     fn occupied_place_message(&self, index: u32) -> Option<String> {
-        let (_, task, state) = self.wave_tasks(index).find(|(_, _, state)| state.occupant.is_some())?;
+        let (_, task, state) = self.wave_hooks(index).find(|(_, _, state)| state.occupant.is_some())?;
         let waiting = wait_message(WaitReason::Health, task, 1, 0);
         Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
     }

@@ -310,7 +310,15 @@ fn wave_wait(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) 
             let mut group = operation.current_apply_group(index);
             let definition = group.find(|(_, task, state)| needs_establishment(task, state));
             let definition = definition.map(|(_, task, state)| task_wait(task, state));
-            definition.or_else(|| blocking_wait(operation, index, false)).unwrap_or(Wait::Manifests)
+            let dependency = || {
+                let waits = operation.awaits_dependencies(index);
+                let (_, task, state) = operation.awaited_dependencies(index).next().filter(|_| waits)?;
+                Some(task_wait(task, state))
+            };
+            definition
+                .or_else(|| blocking_wait(operation, index, false))
+                .or_else(dependency)
+                .unwrap_or(Wait::Manifests)
         }
         WaveStep::AwaitingHealth => {
             let since =

@@ -5,7 +5,7 @@ use tidegate_model::{Action, Task, TaskId, Timestamp};
 
 use super::affected_subjects::has_independent_tasks;
 use super::command::{Command, Subject, TaskCommand};
-use super::rules::{is_clearing, needs_check, needs_establishment};
+use super::rules::{has_runner, is_clearing, needs_check, needs_establishment};
 use super::state::{CallFailures, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
 use crate::machine::Outstanding;
 
@@ -39,7 +39,7 @@ pub(super) fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) 
                 next_probe_at: None,
                 has_probe: false,
             };
-            collected.collect_waiting_task(operation, *id);
+            collected.collect_independent_task(operation, *id);
             collected.commands
         }
         _ => outstanding(state, now).commands,
@@ -226,16 +226,20 @@ impl CommandCollector {
 
     fn collect_prunes(&mut self, operation: &Operation, index: u32) {
         for (id, task, state) in operation.wave_tasks(index) {
-            let waits = task.action == Action::Prune && state.progress == Progress::Waiting;
+            if task.action != Action::Prune {
+                continue;
+            }
+            let waits = state.progress == Progress::Waiting && operation.is_released(index, id);
             if let (true, Some(live)) = (waits, &task.live) {
                 self.collect_task(operation, id, state, TaskCommand::Prune { uid: live.uid.clone() });
+            } else if is_deleting(state) && operation.graph.has_dependents(id) {
+                self.commands.push(Command::Observe { task: id });
             }
         }
     }
 
     fn collect_clearing(&mut self, operation: &Operation, index: u32) {
-        for (id, _, state) in operation.wave_tasks(index).filter(|(_, task, state)| is_clearing(task, state))
-        {
+        for (id, _, state) in operation.clearing_tasks(index) {
             self.collect_place_clearing(operation, id, state);
         }
     }
@@ -249,29 +253,44 @@ impl CommandCollector {
     }
 
     fn collect_apply(&mut self, operation: &Operation, index: u32) {
-        for (id, task, state) in operation.current_apply_group(index) {
-            if is_clearing(task, state) {
-                // The hook's name was free, but has been taken since.
-                self.collect_place_clearing(operation, id, state);
-                continue;
-            }
-            let runner = task.hook.as_ref().and_then(|hook| hook.runner.clone());
-            match (&state.progress, runner) {
-                (Progress::Waiting | Progress::Ready, None) => {
-                    self.collect_task(operation, id, state, TaskCommand::Apply)
-                }
-                (Progress::Suspended { uid }, None) => {
-                    self.collect_task(operation, id, state, TaskCommand::StartHook { uid: uid.clone() });
-                }
-                (Progress::Deleting { .. }, None) => self.commands.push(Command::Observe { task: id }),
-                (_, None) if !task.is_hook() && needs_establishment(task, state) => {
-                    self.commands.push(Command::Observe { task: id });
-                }
-                _ => {}
+        let cursor = operation.cursor_for_wave(index);
+        self.request_wake(cursor.settling.first().map(|(at, _)| *at));
+        for (id, task, state) in operation.current_apply_group(index).chain(operation.released_tasks(index)) {
+            let is_awaited = cursor.awaited_dependencies.contains(&id);
+            if !is_awaited && !task.is_hook() && needs_establishment(task, state) {
+                self.commands.push(Command::Observe { task: id });
+            } else {
+                self.collect_write(operation, id, task, state);
             }
         }
         for (id, task, state) in operation.wave_hooks(index).filter(|(_, _, state)| is_running(state)) {
             self.run_or_observe(operation, id, task, state);
+        }
+        let is_resource = |(_, task, _): &(TaskId, &Task, &TaskState)| !task.is_hook();
+        for (id, task, state) in operation.awaited_dependencies(index).filter(is_resource) {
+            self.run_or_observe(operation, id, task, state);
+        }
+    }
+
+    /// Adds the commands that write a manifest.
+    fn collect_write(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {
+        if is_clearing(task, state) {
+            // The hook has dependencies, or its name was free but has been taken since.
+            self.collect_place_clearing(operation, id, state);
+            return;
+        }
+        if has_runner(task) {
+            return;
+        }
+        match &state.progress {
+            Progress::Waiting | Progress::Ready => {
+                self.collect_task(operation, id, state, TaskCommand::Apply)
+            }
+            Progress::Suspended { uid } => {
+                self.collect_task(operation, id, state, TaskCommand::StartHook { uid: uid.clone() });
+            }
+            Progress::Deleting { .. } => self.commands.push(Command::Observe { task: id }),
+            Progress::Running | Progress::Stopping { .. } | Progress::Done => {}
         }
     }
 
@@ -285,18 +304,29 @@ impl CommandCollector {
     fn observe_task(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {
         if is_deleting(state) {
             self.commands.push(Command::Observe { task: id });
-        } else if is_running(state) && operation.is_judged_by_health(task) {
+        } else if is_running(state) && operation.is_judged_by_health(id, task) {
             self.run_or_observe(operation, id, task, state);
         }
     }
 
-    /// Adds the commands for one task in a wave that is waiting for health.
-    fn collect_waiting_task(&mut self, operation: &Operation, id: TaskId) {
+    /// Adds the commands for one task that is independent of the other tasks in its wave.
+    fn collect_independent_task(&mut self, operation: &Operation, id: TaskId) {
         let Some((task, state)) = operation.task(id) else { return };
         if task.is_hook() {
             self.collect_hook_endings(operation, std::iter::once((id, task, state)));
         }
-        self.observe_task(operation, id, task, state);
+        match operation.stage {
+            Stage::Wave { step: WaveStep::Applying, .. } => {
+                if operation.cursor.released.contains(&id) {
+                    self.collect_write(operation, id, task, state);
+                } else if is_running(state)
+                    && (task.is_hook() || operation.cursor.awaited_dependencies.contains(&id))
+                {
+                    self.run_or_observe(operation, id, task, state);
+                }
+            }
+            _ => self.observe_task(operation, id, task, state),
+        }
     }
 
     fn run_or_observe(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {

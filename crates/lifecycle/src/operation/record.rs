@@ -2,17 +2,21 @@
 
 use tidegate_model::LogRecord;
 
-use super::recorded_event::OperationEvent;
-use super::state::State;
+use super::recorded_event::{OperationEvent, PlannedWithoutDependencies};
+use super::state::{State, StateWithoutDependencies};
 
 impl LogRecord for OperationEvent {
-    type Earlier = Self;
-    const HIGHEST_KIND: u16 = 42;
+    type Earlier = PlannedWithoutDependencies;
+    const HIGHEST_KIND: u16 = 43;
+
+    fn is_earlier(kind: u16) -> bool {
+        kind == 2
+    }
 
     fn kind(&self) -> u16 {
         match self {
             Self::Accepted { .. } => 1,
-            Self::Planned { .. } => 2,
+            Self::Planned { .. } => 43,
             Self::StageChanged { .. } => 3,
             Self::GateEvaluated { .. } => 4,
             Self::DryRunPassed { .. } => 5,
@@ -58,5 +62,10 @@ impl LogRecord for OperationEvent {
 }
 
 impl LogRecord for State {
-    type Earlier = Self;
+    type Earlier = StateWithoutDependencies;
+    const HIGHEST_KIND: u16 = 2;
+
+    fn is_earlier(kind: u16) -> bool {
+        kind == 1
+    }
 }

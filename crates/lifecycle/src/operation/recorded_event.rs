@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Digest, Health, OperationId, OperationPhase, Override, Plan, StoredPlanRef, SyncRequest, TaskId,
-    Timestamp,
+    Digest, Health, OperationId, OperationPhase, Override, Plan, PlanWithoutDependencies, StoredPlanRef,
+    SyncRequest, TaskId, Timestamp,
 };
 
 use super::state::{AppliedRef, ClaimEvent, HookLog, Loss, ObjectIdentity, Occupant, Stage, Verdict};
@@ -381,6 +381,38 @@ pub enum OperationEvent {
         /// Action in kubectl's format, such as `job.batch/migrate created`.
         message: String,
     },
+}
+
+/// Content of a variant that never occurs in a layout.
+#[derive(Debug, Deserialize)]
+pub enum Unreadable {}
+
+/// Layout of [`OperationEvent::Planned`] before plans had dependencies. Only read. The position of each variant
+/// identifies it in records.
+#[derive(Debug, Deserialize)]
+pub enum PlannedWithoutDependencies {
+    /// Position of [`OperationEvent::Accepted`], which never has this layout.
+    Accepted(Unreadable),
+    /// A plan was created.
+    Planned {
+        /// Complete plan of the operation.
+        plan: PlanWithoutDependencies,
+        /// Digest of the stored manifests of the plan's tasks.
+        bundle: Digest,
+        /// Time the plan was accepted.
+        at: Timestamp,
+    },
+}
+
+impl From<PlannedWithoutDependencies> for OperationEvent {
+    fn from(event: PlannedWithoutDependencies) -> Self {
+        match event {
+            PlannedWithoutDependencies::Accepted(never) => match never {},
+            PlannedWithoutDependencies::Planned { plan, bundle, at } => {
+                Self::Planned { plan: Arc::new(plan.into()), bundle, at }
+            }
+        }
+    }
 }
 
 /// Operation, wave or hook that a deadline applies to.

@@ -133,8 +133,9 @@ impl Operation {
     }
 
     /// Returns true if the task's outcome depends on the health of its object.
-    pub(crate) fn is_judged_by_health(&self, task: &Task) -> bool {
+    pub(crate) fn is_judged_by_health(&self, id: TaskId, task: &Task) -> bool {
         task.is_hook()
+            || self.graph.has_dependents(id)
             || match self.judged {
                 HealthScope::All => true,
                 HealthScope::ForApplication => !task.options.ignores_health,
@@ -144,10 +145,16 @@ impl Operation {
 
     /// Returns the phase of a task according to its health, or `None` while the phase is undecided. A missing
     /// or unknown child Application doesn't degrade an app of apps.
-    pub(crate) fn task_phase_from_health(&self, task: &Task, status: HealthStatus) -> Option<OperationPhase> {
+    pub(crate) fn task_phase_from_health(
+        &self,
+        id: TaskId,
+        task: &Task,
+        status: HealthStatus,
+    ) -> Option<OperationPhase> {
         let is_child = (task.gvk.group.as_str(), task.gvk.kind.as_str()) == ARGO_APPLICATION;
         let tells_nothing = matches!(status, HealthStatus::Missing | HealthStatus::Unknown);
-        if self.judged == HealthScope::ForApplication && is_child && tells_nothing && !task.is_hook() {
+        let affects_nothing = self.judged == HealthScope::ForApplication && !self.graph.has_dependents(id);
+        if affects_nothing && is_child && tells_nothing && !task.is_hook() {
             return Some(OperationPhase::Succeeded);
         }
         phase_from_health(task.is_hook(), status)
@@ -211,25 +218,52 @@ impl Operation {
 
     /// Returns the reason why a task keeps its wave open, or `None` if it doesn't. The flag is true if the
     /// object's observed health counts only after it has persisted for the settle time.
-    pub(crate) fn open_reason(&self, task: &Task, state: &TaskState) -> Option<(OpenReason, bool)> {
+    pub(crate) fn open_reason(
+        &self,
+        id: TaskId,
+        task: &Task,
+        state: &TaskState,
+    ) -> Option<(OpenReason, bool)> {
         let open = match state.progress {
             Progress::Stopping { .. } => OpenReason::Hook,
             Progress::Running if task.is_hook() => OpenReason::Hook,
-            Progress::Running if self.is_judged_by_health(task) => OpenReason::Resource,
+            Progress::Running if self.is_judged_by_health(id, task) => OpenReason::Resource,
             Progress::Done if state.needs_release() => OpenReason::Hook,
             Progress::Deleting { .. } if state.is_being_deleted(task) => OpenReason::Deletion,
             _ => return None,
         };
-        Some((open, self.weak_verdict(task, state).is_some()))
+        Some((open, self.weak_verdict(id, task, state).is_some()))
     }
 
     /// Returns the task's outcome by weak evidence, and the time when the evidence starts to count. `None`
     /// without weak evidence.
-    pub(crate) fn weak_verdict(&self, task: &Task, state: &TaskState) -> Option<(Timestamp, OperationPhase)> {
+    pub(crate) fn weak_verdict(
+        &self,
+        id: TaskId,
+        task: &Task,
+        state: &TaskState,
+    ) -> Option<(Timestamp, OperationPhase)> {
         let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
         let applied = state.applied.as_ref()?;
-        let phase = self.task_phase_from_health(task, seen.health.status)?;
+        let phase = self.task_phase_from_health(id, task, seen.health.status)?;
         Some((applied.at + self.settle_time(), phase))
+    }
+
+    /// Returns true if manifests of the wave are waiting for dependencies. A failed wave doesn't wait.
+    pub(crate) fn awaits_dependencies(&self, index: u32) -> bool {
+        !self.has_wave_failed(index) && !self.cursor_for_wave(index).blocked.is_empty()
+    }
+
+    /// Returns the hooks of a wave whose names must be free before the wave applies manifests. The name of a
+    /// hook with dependencies is cleared once these are satisfied.
+    pub(crate) fn clearing_tasks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
+        let is_due = |id| !self.graph.has_dependencies(id);
+        self.wave_tasks(index).filter(move |(id, task, state)| is_clearing(task, state) && is_due(*id))
+    }
+
+    /// Returns true if the name of a hook must be free before the wave applies manifests, and isn't yet.
+    pub(crate) fn needs_clearing(&self, index: u32) -> bool {
+        self.clearing_tasks(index).next().is_some()
     }
 
     /// Returns the tasks that a wave is waiting for, grouped by the reason.
@@ -243,14 +277,18 @@ impl Operation {
         }
     }
 
-    /// Returns the tasks that a wave is waiting for.
+    /// Returns the tasks that a wave is waiting for, including those that other tasks depend on.
     pub(crate) fn awaited_task_states(
         &self,
         index: u32,
     ) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
         let mut awaited: Vec<TaskId> =
             self.awaited_tasks(index).open_tasks().flat_map(|open| &open.tasks).copied().collect();
+        if self.awaits_dependencies(index) {
+            awaited.extend(&self.cursor_for_wave(index).awaited_dependencies);
+        }
         awaited.sort_unstable();
+        awaited.dedup();
         awaited.into_iter().filter_map(|id| {
             let (task, state) = self.task(id)?;
             Some((id, task, state))
@@ -261,22 +299,27 @@ impl Operation {
     /// with the first unfinished task.
     ///
     /// Groups run in sequence, and the tasks within a group in parallel. A custom resource definition must be
-    /// established before the next group, which may contain objects of its kind.
+    /// established before the next group, which may contain objects of its kind. Tasks with dependencies don't
+    /// belong to a group: they start when their dependencies are satisfied and all earlier groups are applied.
     pub(crate) fn current_apply_group(
         &self,
         index: u32,
     ) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
         let mut kind = None;
         self.remaining_wave_tasks(index)
-            .filter(|(_, task, _)| task.action.writes_manifest())
+            .filter(|(id, task, _)| task.action.writes_manifest() && !self.graph.has_dependencies(*id))
             .take_while(move |(_, task, _)| *kind.get_or_insert(&task.gvk.kind) == &task.gvk.kind)
     }
 
-    /// Returns true if all manifests in a wave were either applied or rejected.
+    /// Returns true if all manifests in a wave were either applied or rejected. In a failed wave, manifests
+    /// that are waiting for dependencies aren't applied anymore.
     pub(crate) fn is_fully_applied(&self, index: u32) -> bool {
-        self.remaining_wave_tasks(index)
-            .filter(|(_, task, _)| task.action.writes_manifest())
-            .all(|(_, _, state)| !is_unapplied(state))
+        self.cursor_for_wave(index).released.is_empty()
+            && !self.awaits_dependencies(index)
+            && self
+                .remaining_wave_tasks(index)
+                .filter(|(id, task, _)| task.action.writes_manifest() && !self.graph.has_dependencies(*id))
+                .all(|(_, _, state)| !is_unapplied(state))
     }
 
     /// Returns true if the hook's object is known, and the hook's policy deletes it when the operation ends

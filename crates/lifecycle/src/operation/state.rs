@@ -2,6 +2,8 @@
 
 mod claim;
 mod cursor;
+mod dependency_graph;
+mod earlier;
 mod gates;
 mod header;
 mod health_rules;
@@ -16,6 +18,9 @@ use tidegate_model::Digest;
 pub(super) use claim::no_claim_warning;
 pub use claim::{Claim, ClaimEvent};
 pub use cursor::{Cursor, OpenTasks};
+pub use dependency_graph::DependencyGraph;
+pub(super) use dependency_graph::are_dependencies_consistent;
+pub use earlier::StateWithoutDependencies;
 pub use gates::{GateAnswer, Verdict};
 pub use header::{Header, Outage, Pause};
 pub use health_rules::ActiveHealthRules;

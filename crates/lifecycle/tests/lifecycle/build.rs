@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_model::{
     Action, Backoff, DeletePolicy, Destination, Digest, Evidence, Gvk, Health, HealthStatus, Hook, LiveRef,
     ObservedState, OperationId, Phase, Plan, PlanApproval, RetryPolicy, StoredPlanRef, SyncOptions,
-    SyncRequest, Task, TaskOptions, Timestamp, WaitFor,
+    SyncRequest, Task, TaskDependency, TaskOptions, Timestamp, WaitFor,
 };
 
 pub fn id() -> OperationId {
@@ -173,6 +173,8 @@ pub fn plan(tasks: impl IntoIterator<Item = Task>) -> Plan {
 pub trait PlanChanges: Sized {
     fn with_gate(self, wave: usize, gate: &str) -> Self;
     fn with_wave_timeout(self, wave: usize, timeout: u64) -> Self;
+    /// Adds a dependency between two tasks, given as `Kind/name`.
+    fn with_dependency(self, dependent: &str, dependency: &str) -> Self;
 }
 
 impl PlanChanges for Plan {
@@ -183,6 +185,17 @@ impl PlanChanges for Plan {
 
     fn with_wave_timeout(mut self, wave: usize, timeout: u64) -> Self {
         self.waves[wave].timeout = Some(seconds(timeout));
+        self
+    }
+
+    fn with_dependency(mut self, dependent: &str, dependency: &str) -> Self {
+        let find = |object: &str| {
+            let is_it = |task: &Task| format!("{}/{}", task.gvk.kind, task.name) == object;
+            self.tasks_with_ids().find(|(_, task)| is_it(task)).map(|(id, _)| id).unwrap()
+        };
+        let one = TaskDependency { dependent: find(dependent), dependency: find(dependency) };
+        self.dependencies.push(one);
+        self.dependencies.sort_unstable();
         self
     }
 }

@@ -8,6 +8,7 @@ mod claims;
 mod common;
 mod concurrency;
 mod deadlines;
+mod dependencies;
 mod diagnostics;
 mod driver;
 mod events;

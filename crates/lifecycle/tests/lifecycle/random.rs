@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate_lifecycle::operation::{Input, OperationEvent, Outcome, Verdict};
 use tidegate_model::{
     Action, Backoff, DeletePolicy, HealthStatus, OperationPhase, Override, Phase, Plan, RetryPolicy,
-    SyncOptions, SyncRequest, Task, TaskId, WaitFor,
+    SyncOptions, SyncRequest, Task, TaskDependency, TaskId, WaitFor,
 };
 
 use crate::build::*;
@@ -130,6 +130,8 @@ struct Scenario {
     request: SyncRequest,
     gates: u64,
     timeouts: u64,
+    /// Seed of the dependencies. Half of the plans have none.
+    dependencies: u64,
     weather: Disturbances,
 }
 
@@ -165,9 +167,36 @@ fn any_disturbances() -> impl Strategy<Value = Disturbances> {
 
 fn any_scenario() -> impl Strategy<Value = Scenario> {
     let drafts = proptest::collection::vec(any_task_draft(), 1..14);
-    (drafts, any_request(), any::<u64>(), any::<u64>(), any_disturbances()).prop_map(
-        |(drafts, request, gates, timeouts, weather)| Scenario { drafts, request, gates, timeouts, weather },
+    (drafts, any_request(), any::<[u64; 3]>(), any_disturbances()).prop_map(
+        |(drafts, request, [gates, timeouts, dependencies], weather)| Scenario {
+            drafts,
+            request,
+            gates,
+            timeouts,
+            dependencies,
+            weather,
+        },
     )
+}
+
+/// Returns random dependencies within the waves. A task depends only on tasks with lower numbers, which may be of
+/// any kind, so there are no cycles.
+fn random_dependencies(plan: &Plan, numbers: &[usize], mut dice: Rng) -> Vec<TaskDependency> {
+    let mut dependencies = Vec::new();
+    if dice.chance(50) {
+        return dependencies;
+    }
+    for (dependent, task) in plan.tasks_with_ids() {
+        for (dependency, other) in plan.tasks_with_ids() {
+            let is_possible = (task.phase, task.wave) == (other.phase, other.wave)
+                && task.action.is_prune() == other.action.is_prune()
+                && numbers[dependency.index()] < numbers[dependent.index()];
+            if is_possible && dice.chance(40) {
+                dependencies.push(TaskDependency { dependent, dependency });
+            }
+        }
+    }
+    dependencies
 }
 
 fn plan_of(scene: &Scenario) -> Plan {
@@ -176,7 +205,9 @@ fn plan_of(scene: &Scenario) -> Plan {
     tasks.sort_by_key(|(number, task)| {
         (task.phase, task.wave, KINDS.iter().position(|kind| *kind == task.gvk.kind), *number)
     });
+    let numbers: Vec<usize> = tasks.iter().map(|(number, _)| *number).collect();
     let mut plan = plan(tasks.into_iter().map(|(_, task)| task));
+    plan.dependencies = random_dependencies(&plan, &numbers, Rng(scene.dependencies));
     let mut dice = Rng(scene.gates);
     for wave in &mut plan.waves {
         if dice.chance(20) {
@@ -306,6 +337,7 @@ fn check_history(world: &World) {
             _ => {}
         }
     }
+    crate::dependencies::check_order(&world.plan, &world.durable);
     assert!(applied.iter().all(|(key, n)| *n <= allowed(key)), "applied twice in one attempt: {applied:?}");
 }
 

@@ -48,7 +48,8 @@ fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRec
     }
     let has_object = task.is_hook() && !has_runner(task);
     // In this step, a call in flight may already have created the hook's object.
-    let is_begun = operation.step_of_task(id) == Some(WaveStep::Applying);
+    let is_begun =
+        operation.step_of_task(id) == Some(WaveStep::Applying) && !operation.cursor.blocked.contains(&id);
     let stops = match state.progress {
         Progress::Stopping { .. } => true,
         Progress::Running => has_object && overridden.what == Override::Skip,

@@ -374,7 +374,7 @@ fn apply_applied(
         return None;
     }
     can_be_written(operation, id).then_some(())?;
-    let judged = operation.is_judged_by_health(task);
+    let judged = operation.is_judged_by_health(id, task);
     let made = task.gvk.is_namespace().then(|| task.name.clone());
     expect_progress(operation, id, |progress| !matches!(progress, Progress::Running | Progress::Done))?;
     record_result(operation, id, |state| {
@@ -449,7 +449,9 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
         Progress::Running | Progress::Suspended { .. } => true,
         // The hook may exist even though its name must be checked again: an earlier check may have passed,
         // and a call may have created it before a crash.
-        Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => applying && !has_runner,
+        Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => {
+            applying && !has_runner && !operation.cursor.blocked.contains(&id)
+        }
         Progress::Stopping { .. } | Progress::Done => false,
     };
     if at_work && has_runner {

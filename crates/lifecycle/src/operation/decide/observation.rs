@@ -45,7 +45,7 @@ pub(super) fn decide(
             // A read that started before the object was applied may have missed it.
             let is_old =
                 matches!(observation.seen, ObservedState::Gone { uid: None }) && observation.at < applied.at;
-            if is_old || !is_watched(operation, task) {
+            if is_old || !is_watched(operation, id, task) {
                 return None;
             }
             Some(judge_observation(operation, id, task, state, applied, &observation.seen, now).events)
@@ -64,7 +64,7 @@ pub(super) fn handle_reason(
     let (task, state) = operation.task(id)?;
     let awaited = matches!(operation.stage, Stage::Wave { .. })
         && state.progress == Progress::Running
-        && is_watched(operation, task);
+        && is_watched(operation, id, task);
     awaited.then(|| reason_event(id, state, reason, now).into_iter().collect())
 }
 
@@ -73,9 +73,9 @@ fn reason_event(task: TaskId, state: &TaskState, reason: &str, at: Timestamp) ->
 }
 
 /// Returns true if the operation needs observations of the task's object.
-fn is_watched(operation: &Operation, task: &Task) -> bool {
+fn is_watched(operation: &Operation, id: TaskId, task: &Task) -> bool {
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
-    operation.is_judged_by_health(task) || (applying && is_crd(task))
+    operation.is_judged_by_health(id, task) || (applying && is_crd(task))
 }
 
 /// Returns true if an observation shows that the object with this UID no longer exists.
@@ -124,11 +124,11 @@ pub(super) fn judge_observation(
     let completed =
         |phase, message: String| vec![OperationEvent::TaskCompleted { task: id, phase, message, at: now }];
     let created = || format!("{} created", task.name);
-    let decides = operation.is_judged_by_health(task);
+    let decides = operation.is_judged_by_health(id, task);
     let judgement = compare_with_write(applied, seen);
     let has_no_health = judgement == Judgment::NoHealth;
     let events = match judgement {
-        _ if !is_watched(operation, task) => Vec::new(),
+        _ if !is_watched(operation, id, task) => Vec::new(),
         Judgment::Stale => Vec::new(),
         Judgment::Gone => {
             let message = messages::missing_object_message(task);
@@ -144,7 +144,7 @@ pub(super) fn judge_observation(
             // This operation created the hook's object, so its status always refers to the operation's
             // manifest.
             let fresh = is_fresh || task.is_hook();
-            match operation.task_phase_from_health(task, health.status) {
+            match operation.task_phase_from_health(id, task, health.status) {
                 // Another client has deleted the hook, and only the hook finalizer keeps it around. It will
                 // never complete.
                 None if task.is_hook() && matches!(seen, ObservedState::Present { deleting: true, .. }) => {

@@ -6,7 +6,7 @@ use super::rejection::Rejection;
 use crate::operation::messages;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::selection::{Scope, TaskSelector};
-use crate::operation::state::{Operation, Progress, Stage, TaskState};
+use crate::operation::state::{Operation, Progress, Stage, TaskState, WaveStep};
 
 /// Requester and reason of a request.
 pub(super) struct Attribution<'a> {
@@ -175,6 +175,16 @@ fn earlier_wave_error(operation: &Operation, id: TaskId, name: &str) -> Option<S
     })
 }
 
+/// Returns a dependent that is being applied because its dependencies, including this task, were satisfied. A
+/// call that can't be recalled may be creating its object.
+fn released_dependent(operation: &Operation, id: TaskId) -> Option<String> {
+    let step = operation.step_of_task(id).filter(|step| *step == WaveStep::Applying);
+    let (_, state) = operation.task(id).filter(|_| step.is_some())?;
+    let mut dependents = operation.graph.dependents_of(id).filter(|_| state.satisfies_dependents());
+    let released = dependents.find(|dependent| operation.cursor.released.contains(dependent))?;
+    operation.plan.task(released).map(messages::describe_task)
+}
+
 fn retry_error(operation: &Operation, id: TaskId, name: &str, state: &TaskState) -> Option<String> {
     let standing = || messages::describe_task_state(operation, id, state);
     if matches!(operation.stage, Stage::AwaitingRetry { .. }) && !operation.is_overridden_as_done(id) {
@@ -184,6 +194,12 @@ fn retry_error(operation: &Operation, id: TaskId, name: &str, state: &TaskState)
     }
     if state.needs_stop_or_release() {
         return Some(format!("{name} {}; try again when that is done", standing()));
+    }
+    if let Some(dependent) = released_dependent(operation, id) {
+        return Some(format!(
+            "{name} cannot be retried now: {dependent}, which depends on it, is being applied; try again once it is \
+             applied"
+        ));
     }
     let waits = state.calls.as_ref().is_some_and(|calls| calls.not_before.is_some());
     let may_be = waits || state.is_unsuccessful() || operation.is_overridden_as_done(id);

@@ -1,7 +1,7 @@
 //! Rules for superseding an operation. A new operation never stops hooks, never interrupts progress, and
 //! never supersedes a paused operation.
 
-use tidegate_model::{ClaimHolder, SafePoint, Task, Timestamp};
+use tidegate_model::{ClaimHolder, SafePoint, Task, TaskId, Timestamp};
 
 use super::rejection::Rejection;
 use super::{handle_claim_before_plan, handle_claim_event};
@@ -60,7 +60,11 @@ fn check_safe_point_in_wave(
     step: WaveStep,
     now: Timestamp,
 ) -> Result<(), Rejection> {
-    let mut hooks = operation.wave_tasks(index).filter(|(_, task, state)| can_be_running(task, state, step));
+    // A hook that is waiting for its dependencies hasn't been created.
+    let is_blocked = |id: &TaskId| operation.cursor_for_wave(index).blocked.contains(id);
+    let mut hooks = operation
+        .wave_tasks(index)
+        .filter(|(id, task, state)| can_be_running(task, state, step) && !is_blocked(id));
     if let Some((_, task, _)) = hooks.next() {
         return not_supersedable(format!("hook {} is running", task.key()));
     }
@@ -69,6 +73,7 @@ fn check_safe_point_in_wave(
     }
     match step {
         WaveStep::Held | WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::AwaitingHealth => Ok(()),
+        step if operation.awaits_only_dependencies(index, step) => Ok(()),
         _ => reject_running_work(operation),
     }
 }

@@ -45,7 +45,8 @@ fn describe_awaited_in_wave(operation: &Operation, index: u32, step: WaveStep) -
         WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::Applying => tasks_wait_message(
             WaitReason::Deletion,
             operation.blocking_deletions(index, step).map(|(task, _)| task),
-        ),
+        )
+        .or_else(|| operation.dependencies_message(index).filter(|_| step == WaveStep::Applying)),
         WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
             let awaited = |is: fn(&TaskState) -> bool| {
                 let awaited = operation.awaited_task_states(index).filter(move |(_, _, state)| is(state));

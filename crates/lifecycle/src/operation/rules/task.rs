@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_model::{Action, HealthStatus, Phase, Plan, Task};
 
-use crate::operation::state::{Progress, TaskState};
+use crate::operation::state::{Progress, TaskState, are_dependencies_consistent};
 
 const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
@@ -68,7 +68,8 @@ pub(crate) fn is_crd(task: &Task) -> bool {
 }
 
 /// Returns true if a plan is consistent: its waves cover the tasks without gaps or overlaps, SyncFail comes
-/// last, the objects to prune are known, and each hook has a manifest or a runner.
+/// last, the objects to prune are known, each hook has a manifest or a runner, and the dependencies can be
+/// satisfied.
 pub(crate) fn is_consistent(plan: &Plan) -> bool {
     let mut next = 0_u32;
     let mut last = Phase::PreDelete;
@@ -85,7 +86,7 @@ pub(crate) fn is_consistent(plan: &Plan) -> bool {
         }
         (next, last) = (end, wave.phase);
     }
-    usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
+    usize::try_from(next).is_ok_and(|end| end == plan.tasks.len()) && are_dependencies_consistent(plan)
 }
 
 /// Returns true if a hook's name isn't known to be free yet. Always false for a hook with a runner, which has

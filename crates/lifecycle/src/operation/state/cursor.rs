@@ -1,6 +1,6 @@
 //! Cursor of the current wave.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_model::{TaskId, Timestamp};
 
@@ -26,6 +26,18 @@ pub struct Cursor {
     pub deletions: OpenTasks,
     /// Deadlines of running hooks.
     pub deadlines: BTreeSet<(Timestamp, TaskId)>,
+    /// Number of unsatisfied dependencies of each task that has dependencies.
+    pub unmet: BTreeMap<TaskId, u32>,
+    /// Tasks with dependencies whose manifests still wait for a dependency.
+    pub blocked: BTreeSet<TaskId>,
+    /// Tasks whose dependencies are satisfied and whose manifests haven't been applied yet.
+    pub released: BTreeSet<TaskId>,
+    /// Released hooks that haven't been passed to their runners yet.
+    pub released_runners: BTreeSet<TaskId>,
+    /// Applied tasks that aren't healthy yet and have dependents.
+    pub awaited_dependencies: BTreeSet<TaskId>,
+    /// Times when the weak evidence about awaited dependencies starts to count.
+    pub settling: BTreeSet<(Timestamp, TaskId)>,
 }
 
 /// Tasks of one type that keep a wave open.

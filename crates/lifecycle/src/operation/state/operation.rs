@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_model::{Digest, OperationPhase, OverrideRecord, Plan, PlannedWave, Task, TaskId, Timestamp};
 
 use super::cursor::Cursor;
+use super::dependency_graph::DependencyGraph;
 use super::gates::GateAnswer;
 use super::header::Header;
 use super::namespaces::NamespaceIdentities;
@@ -61,6 +62,9 @@ pub struct Operation {
     /// Namespaces that the plan writes to. Not recorded, because they follow from the plan.
     #[serde(skip)]
     pub namespaces: Arc<[String]>,
+    /// Dependencies between the plan's tasks. Not recorded, because they follow from the plan.
+    #[serde(skip)]
+    pub graph: Arc<DependencyGraph>,
 }
 
 /// Reason for the loss of a namespace.

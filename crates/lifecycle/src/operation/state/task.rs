@@ -166,6 +166,12 @@ impl TaskState {
             }
     }
 
+    /// Returns true if the tasks that depend on this one may start: the object is healthy or gone, or a user
+    /// skipped the task.
+    pub(crate) fn satisfies_dependents(&self) -> bool {
+        self.progress == Progress::Done && self.phase == Some(OperationPhase::Succeeded) && !self.held
+    }
+
     /// Returns true if the task failed.
     pub fn is_unsuccessful(&self) -> bool {
         self.phase.is_some_and(OperationPhase::is_unsuccessful)

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{HealthStatus, Observation, TaskId};
+use tidegate_model::{HealthStatus, Observation, TaskDependency, TaskId};
 
 use self::build::{DIGEST, at, hook_task, id, observed_state, plan, request, resource};
 use super::count_visits;
@@ -111,6 +111,47 @@ fn visits_until_healthy(width: u32, of_hooks: bool) -> u64 {
         let kind = if of_hooks { "completion of hook batch/Job" } else { "healthy state of apps/Deployment" };
         assert_eq!(runner.state().message(), format!("waiting for {kind}/d{all_but_one}"));
     })
+}
+
+/// Returns the number of visits while dependencies become healthy one by one. Each of them releases the same
+/// number of dependents, which are then applied.
+fn visits_until_released(width: u32, dependents: u32) -> u64 {
+    let mut runner = Runner::new(Outbox::default());
+    let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
+    process(&mut runner, 0, Arrival::Input(begin));
+    // The tasks of a group are numbered before those that depend on them.
+    let tasks = (0..width * (1 + dependents)).map(|n| resource(0, &format!("Deployment/d{n}")));
+    let mut plan = plan(tasks);
+    plan.dependencies = (width..width * (1 + dependents))
+        .map(|n| TaskDependency { dependent: TaskId(n), dependency: TaskId(n % width) })
+        .collect();
+    let planned = Input::Planned { plan: Arc::new(plan), bundle: DIGEST, namespaces: Vec::new() };
+    runner.effects_mut().commands.clear();
+    process(&mut runner, 0, Arrival::Answer { subject: Subject::Plan, input: planned });
+    answer_all(&mut runner, 0);
+    let stage = Stage::Wave { index: 0, step: WaveStep::Applying };
+    assert_eq!(runner.state().operation().unwrap().stage, stage);
+    count_visits(|| {
+        for task in 0..width - 1 {
+            let now = i64::from(task);
+            let observation = Observation { at: at(1), seen: observed_state("12", HealthStatus::Healthy) };
+            let input = Input::Observed { task: TaskId(task), observation };
+            process(&mut runner, now, Arrival::Input(input));
+            assert_eq!(runner.effects_mut().commands.len(), usize::try_from(dependents).unwrap());
+            answer_all(&mut runner, now);
+            assert!(!runner.has_subscription(&Command::Observe { task: TaskId(task) }));
+        }
+        assert_eq!(runner.state().operation().unwrap().stage, stage);
+    })
+}
+
+#[test]
+fn a_healthy_dependency_costs_work_for_its_dependents_only() {
+    let (narrow, wide) = (visits_until_released(100, 2), visits_until_released(400, 2));
+    assert!(wide <= 4 * narrow + 400, "{narrow} visits for 100, {wide} for 400");
+    assert!(wide <= 400 * 150, "{wide} visits for 400");
+    let more = visits_until_released(100, 8);
+    assert!(more <= 6 * narrow, "{narrow} visits with 2 dependents each, {more} with 8");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tidegate_lifecycle::operation::{
     TaskCommand, TaskSelector, WaveName, WaveSelector, WaveStep, apply, outstanding,
 };
 use tidegate_lifecycle::{MachineBatch, Outbox, Runner, RunnerStatus};
-use tidegate_model::{Action, ObservedState, Override, Phase, Task, TaskId};
+use tidegate_model::{Action, ObservedState, OperationPhase, Override, Phase, Task, TaskDependency, TaskId};
 
 use super::{Rng, SimEvent, World, label_of};
 use crate::build::at;
@@ -186,10 +186,17 @@ impl World {
                 }
                 let fits = match what {
                     TaskCommand::Check => *step == WaveStep::DryRun,
-                    TaskCommand::Prune { .. } => *step == WaveStep::Pruning,
-                    TaskCommand::ClearHook => matches!(step, WaveStep::Clearing | WaveStep::Applying),
+                    TaskCommand::Prune { .. } => {
+                        *step == WaveStep::Pruning && are_dependencies_satisfied(operation, *task)
+                    }
+                    TaskCommand::ClearHook => {
+                        matches!(step, WaveStep::Clearing | WaveStep::Applying)
+                            && are_dependencies_satisfied(operation, *task)
+                    }
                     TaskCommand::Apply | TaskCommand::StartHook { .. } => {
-                        *step == WaveStep::Applying && earlier_groups_applied(operation, *index, *task)
+                        *step == WaveStep::Applying
+                            && earlier_groups_applied(operation, *index, *task)
+                            && are_dependencies_satisfied(operation, *task)
                     }
                     TaskCommand::RunHook { .. }
                     | TaskCommand::ReleaseHook { .. }
@@ -244,12 +251,34 @@ fn check_cursor(state: &State) {
     }
 }
 
+/// Returns true if the plan executes the task of the dependency.
+fn is_at_work(operation: &Operation, one: &TaskDependency) -> bool {
+    let task = operation.plan.task(one.dependency).unwrap();
+    !matches!(task.action, Action::Unchanged | Action::PruneSkipped)
+}
+
+fn are_dependencies_satisfied(operation: &Operation, task: TaskId) -> bool {
+    let dependencies = operation.plan.dependencies.iter();
+    let mut open = dependencies.filter(|one| one.dependent == task && is_at_work(operation, one));
+    open.all(|one| {
+        let state = &operation.tasks[one.dependency.index()];
+        state.progress == Progress::Done && state.phase == Some(OperationPhase::Succeeded) && !state.held
+    })
+}
+
 fn earlier_groups_applied(operation: &Operation, index: u32, task: TaskId) -> bool {
     let kind = &operation.plan.task(task).unwrap().gvk.kind;
     operation
         .wave_tasks(index)
         .filter(|(id, earlier, _)| {
-            *id < task && earlier.action.writes_manifest() && earlier.gvk.kind != *kind
+            *id < task
+                && earlier.action.writes_manifest()
+                && earlier.gvk.kind != *kind
+                && !operation
+                    .plan
+                    .dependencies
+                    .iter()
+                    .any(|one| one.dependent == *id && is_at_work(operation, one))
         })
         .all(|(_, _, state)| {
             matches!(state.progress, Progress::Running | Progress::Stopping { .. } | Progress::Done)
