@@ -13,7 +13,7 @@ use crate::refresh;
 use crate::sources::{Sources, revisions_of_fields};
 
 /// Lists an application's dependencies: `NAMESPACE/NAME, …`, or names in the application's own namespace.
-pub const DEPENDS_ON: &str = "tidegate.dev/depends-on";
+pub const DEPENDS_ON: &str = tidegate_model::annotations::DEPENDS_ON;
 /// Maximum number of applications to search for a cycle, and of dependencies per application.
 const DEPENDENCIES_MAX: usize = 10_000;
 

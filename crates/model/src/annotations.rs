@@ -55,6 +55,9 @@ pub const DELETION_REQUESTED_BY: &str = "tidegate.dev/deletion-requested-by";
 pub const RETRY: &str = "tidegate.dev/retry";
 /// Names of the gates that must open before the resource's wave starts, comma-separated.
 pub const GATE: &str = "tidegate.dev/gate";
+/// Objects that must be healthy before this object is applied, comma-separated: `GROUP:KIND:NAMESPACE/NAME`.
+/// On an Application: names of Applications.
+pub const DEPENDS_ON: &str = "tidegate.dev/depends-on";
 /// Operations that run the hook, comma-separated: `sync`, `selfheal`. Defaults to the operations configured
 /// for the application.
 pub const HOOK_ON: &str = "tidegate.dev/hook-on";

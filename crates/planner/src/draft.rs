@@ -20,6 +20,8 @@ pub(crate) struct TaskDraft {
     pub wave_timeout: Option<Duration>,
     /// Gates that the object requests for its wave.
     pub gates: Vec<String>,
+    /// Objects that the object depends on, as its annotation declares them.
+    pub depends_on: Option<String>,
     /// True if the task waits for a kind that isn't available yet but may be later.
     pub waits_for_kind: bool,
     /// True if the object exists and differs from the manifest.
@@ -37,6 +39,7 @@ impl TaskDraft {
             manifest: None,
             wave_timeout: None,
             gates: Vec::new(),
+            depends_on: None,
             waits_for_kind: false,
             changes_live: false,
         }

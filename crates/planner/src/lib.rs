@@ -25,6 +25,7 @@
 //! | `resources`, `namespace`, `prune`, `deletion` | actions for each object |
 //! | [`role_bindings`] | bindings that must be recreated to change their role |
 //! | `task_order` | order of tasks |
+//! | `dependencies` | dependencies between objects |
 //! | `plan` | planning from all inputs |
 //! | `compared_plan` | reuse of a comparison's plan by an operation |
 //! | `drift` | changes that make a stored plan outdated |
@@ -33,6 +34,7 @@
 mod availability;
 mod compared_plan;
 mod deletion;
+mod dependencies;
 mod diff;
 mod draft;
 mod drift;

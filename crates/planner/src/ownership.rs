@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_model::{Action, Object, ObjectKey, Phase, SyncRequest};
 
+use crate::dependencies::declared_dependencies;
 use crate::draft::TaskDraft;
 use crate::findings::FindingSubject;
 use crate::pairing::live_ref;
@@ -59,5 +60,6 @@ pub(crate) fn draft_owned(
     draft.task.options.already_deleting = live.is_deleting();
     draft.task.live = Some(live_ref(live));
     draft.subject = FindingSubject::for_live(key);
+    draft.depends_on = declared_dependencies(live);
     draft
 }

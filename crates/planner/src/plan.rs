@@ -21,7 +21,7 @@ use crate::ownership::OwnershipScope;
 use crate::pairing::LiveIndex;
 use crate::resources::Drafter;
 use crate::targets::{TargetSelector, is_selected};
-use crate::{availability, deletion, namespace, prune, sync_options, task_order};
+use crate::{availability, deletion, dependencies, namespace, prune, sync_options, task_order};
 
 /// Inputs of a plan.
 #[derive(Debug)]
@@ -96,6 +96,7 @@ pub fn plan(input: PlanInput<'_>) -> PlanResult {
         unchanged: input.unchanged_hooks,
     };
     let wanted = sorter.select_targets(input.targets);
+    let manifest_keys = wanted.manifest_keys;
     let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
     wanted.excluded_keys.iter().for_each(|key| live.mark_has_target(key, Some(true)));
     let resources = wanted.objects.iter().filter(|wanted| wanted.role == SyncRole::Resource);
@@ -118,10 +119,12 @@ pub fn plan(input: PlanInput<'_>) -> PlanResult {
     review_selection(request, &drafts, &mut findings);
     availability::mark_availability(&mut drafts, &kinds, input.is_offline, &mut findings);
     let drafts = task_order::sort_tasks(drafts, &request.namespace);
+    let dependencies = dependencies::resolve_dependencies(request, &drafts, &manifest_keys, &mut findings);
     left_out.sort_by_key(|left| left.position);
     let (mut plan, manifests) = assemble_plan(drafts, &findings.errors_by_position());
     plan.warnings = findings.into_warnings();
     plan.restart_on_retry = restart_on_retry;
+    plan.dependencies = dependencies;
     PlanResult { plan, manifests, excluded: left_out, owned_elsewhere: elsewhere }
 }
 

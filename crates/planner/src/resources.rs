@@ -7,6 +7,7 @@ use tidegate_model::{
     annotations,
 };
 
+use crate::dependencies::declared_dependencies;
 use crate::diff::Comparer;
 use crate::draft::TaskDraft;
 use crate::excluded_manifest::ExcludedManifest;
@@ -164,6 +165,7 @@ impl Drafter<'_> {
         draft.task.health_judge = wanted.requests.health_judge.clone();
         draft.wave_timeout = wanted.requests.wave_timeout;
         draft.gates = wanted.requests.gates.clone();
+        draft.depends_on = declared_dependencies(target);
         draft.waits_for_kind = sync_options::skips_missing_kind(target, options);
         draft
     }

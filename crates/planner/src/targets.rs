@@ -78,6 +78,8 @@ pub(crate) struct SelectedTargets {
     pub objects: Vec<SyncTarget>,
     /// Keys of objects in the manifests that the sync skips. They aren't pruned either.
     pub excluded_keys: BTreeSet<ObjectKey>,
+    /// Keys of all objects in the manifests.
+    pub manifest_keys: BTreeSet<ObjectKey>,
 }
 
 /// Selection of the targets for one plan.
@@ -131,6 +133,7 @@ impl TargetSelector<'_> {
             wanted.objects.extend(admitted.map(desire));
         }
         self.warn_excluded_hooks(hooks_left_out);
+        wanted.manifest_keys = keys;
         wanted
     }
 

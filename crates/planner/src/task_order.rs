@@ -37,12 +37,14 @@ fn sort_key(draft: &TaskDraft) -> SortKey<'_> {
     (place, [&task.name, &task.gvk.group, &task.gvk.kind, &task.namespace], !task.action.is_prune())
 }
 
-fn created_namespace(draft: &TaskDraft) -> Option<String> {
+/// Returns the namespace that a task creates.
+pub(crate) fn created_namespace(draft: &TaskDraft) -> Option<String> {
     let gvk = &draft.task.gvk;
     gvk.is_namespace().then(|| draft.task.name.clone())
 }
 
-fn created_kind(draft: &TaskDraft) -> Option<GroupKind> {
+/// Returns the kind that a task defines.
+pub(crate) fn created_kind(draft: &TaskDraft) -> Option<GroupKind> {
     let gvk = &draft.task.gvk;
     is_crd(&gvk.group, &gvk.kind).then(|| crd_kind(draft.manifest.as_ref()?)).flatten()
 }

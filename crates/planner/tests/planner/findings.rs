@@ -34,7 +34,7 @@ fn findings_of_one_object() {
         ("tidegate.dev/retry=again", "invalid-retry", "use resume or restart"),
         ("tidegate.dev/gates=x", "unknown-annotation", "did you mean tidegate.dev/gate?"),
         ("tidegate.dev/health-inprogress=x", "unknown-annotation", "mean tidegate.dev/health-in-progress?"),
-        ("tidegate.dev/depends-on=x", "unknown-annotation", "applies only to an Application"),
+        ("tidegate.dev/approval=x", "unknown-annotation", "applies only to an Application"),
         ("sync-wav=3", "unknown-annotation", "did you mean argocd.argoproj.io/sync-wave?"),
         ("sync-option=Prune=false", "unknown-annotation", "did you mean argocd.argoproj.io/sync-options?"),
         ("ignore-differences=x", "unknown-annotation", "unknown annotation"),

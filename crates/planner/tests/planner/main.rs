@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod compared_plan;
+mod dependencies;
 mod drift;
 mod findings;
 mod hook_conditions;

@@ -3,12 +3,12 @@
 use super::AnnotationSubject;
 use crate::annotations::{
     CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_INCARNATION, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
-    CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, COMPARE_OPTIONS, DELETION_APPROVED, DELETION_REQUESTED_BY, GATE,
-    HEALTH_CONVENTION, HEALTH_CURRENT, HEALTH_FAILED, HEALTH_GRACE, HEALTH_IN_PROGRESS, HEALTH_JUDGE,
-    HELM_HOOK, HELM_HOOK_DELETE_POLICY, HELM_HOOK_WEIGHT, HELM_RESOURCE_POLICY, HOOK, HOOK_ATTEMPT,
-    HOOK_DELETE_POLICY, HOOK_FINALIZER, HOOK_ON, HOOK_PHASE, HOOK_RUNNER, HOOK_START, IGNORE_HEALTHCHECK,
-    INPUTS, INSTALLATION_ID, MIGRATION_MANAGER, OPERATION_ID, RETRY, RUN_WHEN, SYNC_OPTIONS, SYNC_WAVE,
-    TIMEOUT, TRACKING_ID, WAVE_TIMEOUT,
+    CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, COMPARE_OPTIONS, DELETION_APPROVED, DELETION_REQUESTED_BY,
+    DEPENDS_ON, GATE, HEALTH_CONVENTION, HEALTH_CURRENT, HEALTH_FAILED, HEALTH_GRACE, HEALTH_IN_PROGRESS,
+    HEALTH_JUDGE, HELM_HOOK, HELM_HOOK_DELETE_POLICY, HELM_HOOK_WEIGHT, HELM_RESOURCE_POLICY, HOOK,
+    HOOK_ATTEMPT, HOOK_DELETE_POLICY, HOOK_FINALIZER, HOOK_ON, HOOK_PHASE, HOOK_RUNNER, HOOK_START,
+    IGNORE_HEALTHCHECK, INPUTS, INSTALLATION_ID, MIGRATION_MANAGER, OPERATION_ID, RETRY, RUN_WHEN,
+    SYNC_OPTIONS, SYNC_WAVE, TIMEOUT, TRACKING_ID, WAVE_TIMEOUT,
 };
 use crate::argo::support::Support;
 
@@ -151,6 +151,12 @@ pub const KNOWN_KEYS: [Annotation; 69] = {
             Object,
             "Names of the gates that must open before the object's wave starts, comma-separated.",
         ),
+        supported(
+            DEPENDS_ON,
+            Object,
+            "Objects that must be healthy first: `GROUP:KIND:NAMESPACE/NAME`, comma-separated. On an Application: \
+             Applications (`NAME` or `NAMESPACE/NAME`).",
+        ),
         supported(HOOK_ON, Object, "Operations that run the hook, comma-separated: `sync`, `selfheal`."),
         supported(
             RUN_WHEN,
@@ -190,11 +196,6 @@ pub const KNOWN_KEYS: [Annotation; 69] = {
             "tidegate.dev/approvers",
             Application,
             "Names of the users who may approve plans, comma-separated.",
-        ),
-        supported(
-            "tidegate.dev/depends-on",
-            Application,
-            "Applications that must be ready first: `NAME` or `NAMESPACE/NAME`, comma-separated.",
         ),
         supported(
             "tidegate.dev/on-new-revision",
