@@ -422,5 +422,6 @@ pub fn all() -> Vec<HandwrittenOperation> {
         external_changes::executes_stored_plan(),
         external_changes::stored_plan_is_outdated(),
         external_changes::job_starts_in_two_steps(),
+        external_changes::awaits_dependency(),
     ]
 }

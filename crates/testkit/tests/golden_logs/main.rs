@@ -26,7 +26,7 @@ use tidegate_model::OperationId;
 use tidegate_testkit::operation_events::OperationEvents as _;
 
 /// The existing golden logs, with the minimum number of operations in each.
-const GOLDEN_LOGS: [(&str, usize); 2] = [("layout-1", 15), ("layout-1-kind-42", 1)];
+const GOLDEN_LOGS: [(&str, usize); 3] = [("layout-1", 15), ("layout-1-kind-42", 1), ("layout-1-kind-43", 18)];
 
 fn stored_meanings(layout: &str) -> BTreeMap<OperationId, Value> {
     let text = std::fs::read(golden_path(&format!("{layout}.json"))).unwrap();

@@ -246,6 +246,19 @@ fn results_of_a_start_in_two_steps_are_unchanged() {
     assert!(outstanding(&state, at(4)).commands.contains(&start));
 }
 
+#[test]
+fn dependencies_are_read() {
+    let (_scratch, log) = open_copy("layout-1-kind-43");
+    assert_eq!(results_in(&log, 21), ["database Synced Succeeded applied 1", "api Synced Running applied 0"]);
+    let commands = |count| {
+        let events = log.recorded_events(id(21)).unwrap().into_iter().take(count).collect();
+        outstanding(&replay_events(events), at(7)).commands
+    };
+    let apply = Command::Task { task: TaskId(0), attempt: 1, command: TaskCommand::Apply };
+    assert!(commands(5).contains(&Command::Observe { task: TaskId(1) }) && !commands(5).contains(&apply));
+    assert!(commands(6).contains(&apply));
+}
+
 /// Compares the states field by field, because views don't show everything.
 #[test]
 fn snapshots_match_their_events() {

@@ -3,7 +3,7 @@
 use tidegate_lifecycle::operation::{Loss, ObjectIdentity, OperationEvent, Stage, WaveStep};
 use tidegate_model::{
     Action, Cascade, Digest, OperationPhase, Override, Phase, PlanApproval, StoredPlanRef, SyncRequest,
-    TaskId,
+    TaskDependency, TaskId,
 };
 
 use super::HandwrittenOperation;
@@ -363,6 +363,32 @@ pub fn job_starts_in_two_steps() -> HandwrittenOperation {
         finished(succeeded, message, 10),
     ];
     HandwrittenOperation { events, snapshot_after: 7 }
+}
+
+/// Returns an operation with a Deployment that is applied once another one is healthy.
+pub fn awaits_dependency() -> HandwrittenOperation {
+    let succeeded = OperationPhase::Succeeded;
+    let message = "successfully synced (all tasks run)";
+    let deployment = |name| task(Phase::Sync, 0, "Deployment", name, Action::Create);
+    let mut plan = plan(vec![deployment("api"), deployment("database")]);
+    plan.dependencies = vec![TaskDependency { dependent: TaskId(0), dependency: TaskId(1) }];
+    let events = vec![
+        accepted(21, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+        }),
+        planned(plan),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Applying, 3),
+        applied(1, 4, false),
+        completed(1, succeeded, "", 6),
+        applied(0, 7, false),
+        step(0, WaveStep::AwaitingHealth, 7),
+        step(0, WaveStep::Passed, 7),
+        stage_changed(Stage::Finishing { phase: succeeded, message: message.into() }, 7),
+        finished(succeeded, message, 8),
+    ];
+    HandwrittenOperation { events, snapshot_after: 5 }
 }
 
 fn plan_taken(number: u8) -> OperationEvent {
