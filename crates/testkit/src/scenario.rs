@@ -14,7 +14,7 @@ mod deletions;
 mod golden;
 mod manifests;
 
-pub use golden::all;
+pub use golden::{DEPENDENCY_GRAPH, all};
 
 /// A deployment.
 #[derive(Clone)]

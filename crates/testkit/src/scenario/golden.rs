@@ -50,6 +50,7 @@ pub fn all() -> Vec<Scenario> {
     let mut all = basic_scenarios();
     all.extend(hook_scenarios());
     all.extend(prune_scenarios());
+    all.extend(dependency_scenarios());
     all.extend(failure_scenarios());
     all.extend(user_action_scenarios());
     all.extend(decision_scenarios());
@@ -131,6 +132,39 @@ fn two_phase_hook_scenarios() -> Vec<Scenario> {
             SyncSpec::new(&failing_hook),
             "completed unsuccessfully",
         ),
+    ]
+}
+
+/// Manifests of the example with dependencies: twelve objects, without waves.
+pub const DEPENDENCY_GRAPH: &str = include_str!("../../../../examples/graph/graph.yaml");
+
+/// Returns objects with dependencies, against the order of their kinds and names.
+fn objects_with_dependencies(outcome: &[(&str, &str)]) -> String {
+    const ON: &str = "tidegate.dev/depends-on";
+    [
+        annotated_config_map("settings", &[(ON, "apps:Deployment:z-database")]),
+        deployment("api", "0", &[(ON, "batch:Job:migrate, :ConfigMap:settings")]),
+        deployment("other", "0", &[]),
+        deployment("z-database", "0", outcome),
+        hook("migrate", "Sync", &[(ON, "apps:Deployment:z-database"), KEEP_NOTHING]),
+        hook("smoke", "Sync", &[(ON, "apps:Deployment:api")]),
+        deployment("last", "1", &[]),
+    ]
+    .concat()
+}
+
+fn dependency_scenarios() -> Vec<Scenario> {
+    let all = objects_with_dependencies(&[]);
+    let never = objects_with_dependencies(&[
+        ("sim.tidegate.dev/outcome", "never-ready"),
+        ("tidegate.dev/wave-timeout", "1m"),
+    ]);
+    let pruning = SyncSpec::new(&config_map("new", "0")).with_request(|request| request.options.prune = true);
+    vec![
+        scenario("dependencies", SyncSpec::new(&all)),
+        Scenario { setup_syncs: vec![SyncSpec::new(&all)], ..scenario("dependencies-pruned", pruning) },
+        scenario("dependency-graph", SyncSpec::new(DEPENDENCY_GRAPH)),
+        failing_scenario("dependency-late", SyncSpec::new(&never), "did not complete within 1 min"),
     ]
 }
 
