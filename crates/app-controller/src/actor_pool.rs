@@ -88,6 +88,13 @@ impl<M: Message, D> ActorPool<M, D> {
         self.actors.remove(key)
     }
 
+    /// Removes a resource's entry, and forgets its actor, which the caller stops.
+    pub fn detach(&mut self, key: &AppKey) -> Option<ActorRef<M>> {
+        let actor = self.actors.remove(key)?.actor?;
+        self.linked.remove(&actor.get_id());
+        Some(actor)
+    }
+
     /// Forgets a terminated actor. Returns its resource.
     pub fn forget(&mut self, cell: &ActorCell) -> Option<AppKey> {
         self.linked.remove(&cell.get_id())

@@ -22,7 +22,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// now.
 pub(super) async fn end_orphaned_syncs(shared: Arc<SharedState>, key: AppKey, before: OperationId) {
     let may_be = move |operation, _: &str| operation < before;
-    end_matching(&shared, Some(key.instance_name()), may_be, |_: &OpenSync| true).await;
+    let is_managed = |_: &OpenSync| shared.is_managed(&key);
+    end_matching(&shared, Some(key.instance_name()), may_be, is_managed).await;
 }
 
 /// Stops syncs of Applications that were deleted before this process started. These are syncs of Applications

@@ -147,7 +147,7 @@ impl SupervisorState {
                              application's conditions"
                         ),
                         None if self.shared.application_cache.get(key).is_some() => {
-                            format!("application {key} is managed by another replica; try again")
+                            format!("another replica manages application {key}")
                         }
                         None => format!("application {key} does not exist"),
                     });
@@ -236,7 +236,7 @@ impl SupervisorState {
         true
     }
 
-    /// Publishes the stored state of an Application that another replica manages.
+    /// Stops managing an Application, and publishes its stored state. Another replica manages the Application.
     async fn leave_to_other_replica(&mut self, application: Application) {
         let key = AppKey::of(&application);
         self.stop_managing(&key).await;

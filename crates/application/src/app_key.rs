@@ -55,7 +55,7 @@ impl AppKey {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// Returns the name that the machines of an ApplicationSet use.
+    /// Returns `NAMESPACE/NAME`.
     pub fn qualified_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }

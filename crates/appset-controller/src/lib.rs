@@ -171,7 +171,7 @@ impl AppSetController {
     ///
     /// # Errors
     ///
-    /// Returns an error if the engine has stopped.
+    /// Returns an error if the engine has stopped, or if a machine doesn't stop in time.
     pub async fn set_owned_shards(&self, owned: OwnedShards) -> Result<(), ServiceError> {
         let shared = &self.service.shared;
         let mut current = shared.owned_shards.subscribe();
@@ -191,8 +191,12 @@ impl AppSetController {
             let set = set?;
             (!owned.contains(|| set)).then_some(stream)
         });
-        engine.stop_machines(lost).await;
-        Ok(())
+        match engine.stop_machines(lost).await {
+            true => Ok(()),
+            false => Err(ServiceError::refused(
+                "a rollout or deletion of another replica's ApplicationSet has not stopped in time; restart this service",
+            )),
+        }
     }
 
     /// Stops all actors. None of them is still writing once this returns. Running machines resume at the next

@@ -42,13 +42,13 @@ pub fn deletion_request(
     Request { set, uid, by, order, members, kept_members, options, approved: None }
 }
 
-/// Resumes all orphaned deletions. Skips a deletion if `is_managed` returns true: the ApplicationSet with
-/// that UID still exists, and its actor resumes the deletion.
-pub async fn resume_all(shared: &AppSetShared, is_managed: impl Fn(&AppKey, &str) -> bool) {
-    if let Err(error) = record_unrecorded(shared, &is_managed).await {
+/// Resumes all orphaned deletions, except those for which `must_skip` returns true: the ApplicationSet with that UID
+/// still exists, so its actor resumes the deletion, or another replica does.
+pub async fn resume_all(shared: &AppSetShared, must_skip: impl Fn(&AppKey, &str) -> bool) {
+    if let Err(error) = record_unrecorded(shared, &must_skip).await {
         tracing::warn!(%error, "failed to finish recording the deletions of removed ApplicationSets");
     }
-    for ((set, uid), members) in applications_without_appset(shared, &is_managed) {
+    for ((set, uid), members) in applications_without_appset(shared, &must_skip) {
         if let Err(error) = start_record(shared, &set, &uid, members).await {
             tracing::warn!(%set, %error, "failed to record the deletion of a removed ApplicationSet");
         }
@@ -81,13 +81,17 @@ async fn read_unordered(shared: &AppSetShared, id: StreamId) -> Result<Option<Te
 
 async fn record_unrecorded(
     shared: &AppSetShared,
-    is_managed: impl Fn(&AppKey, &str) -> bool,
+    must_skip: impl Fn(&AppKey, &str) -> bool,
 ) -> Result<(), RecordError> {
     let open = Lookup::all().and_kind(StreamKind::TEARDOWN).and_open();
     for entry in shared.applications.engine.list_machines::<Event>(open).await? {
+        let is_other = |set: &String| !shared.is_managed(&AppKey::parse(set));
+        if entry.summary.set.as_ref().is_some_and(is_other) {
+            continue;
+        }
         let Some(teardown) = read_unordered(shared, entry.stream).await? else { continue };
         let set = AppKey::parse(&teardown.set);
-        if !is_managed(&set, &teardown.uid) {
+        if !must_skip(&set, &teardown.uid) {
             run_deletion(shared, entry.stream, &set, None).await?;
         }
     }
@@ -97,13 +101,13 @@ async fn record_unrecorded(
 /// Returns the Applications of deleted ApplicationSets, by ApplicationSet and UID.
 fn applications_without_appset(
     shared: &AppSetShared,
-    is_managed: impl Fn(&AppKey, &str) -> bool,
+    must_skip: impl Fn(&AppKey, &str) -> bool,
 ) -> BTreeMap<(AppKey, String), Vec<MemberSpec>> {
     let mut found: BTreeMap<_, Vec<MemberSpec>> = BTreeMap::new();
     for (key, application) in shared.applications.application_cache.all() {
         let Some((name, uid)) = owning_appset(&application).zip(owner_uid(&application)) else { continue };
         let set = AppKey { namespace: key.namespace, name: name.to_owned() };
-        if !is_managed(&set, uid) {
+        if !must_skip(&set, uid) {
             found.entry((set, uid.to_owned())).or_default().push(member_spec(&application));
         }
     }

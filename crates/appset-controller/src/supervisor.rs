@@ -66,6 +66,9 @@ impl Actor for AppSetSupervisor {
                 .map(PooledActor::actor)
             {
                 Some(Some(actor)) => drop(actor.send_message(message)),
+                None if state.shared.cache.get(&key).is_some() => {
+                    message.reject(format!("another replica manages ApplicationSet {key}"));
+                }
                 None => message.reject(format!("ApplicationSet {key} no longer exists")),
                 Some(_) => message.reject(format!(
                     "ApplicationSet {key} is not managed because of an internal error; see the log of this process"
@@ -159,17 +162,17 @@ impl SupervisorState {
 
     /// Resumes the deletions of removed ApplicationSets, except those of other replicas.
     async fn resume_orphaned_deletions(&self) {
-        let exists = |key: &AppKey, uid: &str| {
+        let must_skip = |key: &AppKey, uid: &str| {
             !self.shared.is_managed(key)
                 || self.actors.get(key).is_some_and(|entry| entry.data.appset.metadata.uid == uid)
         };
-        orphaned_deletions::resume_all(&self.shared, exists).await;
+        orphaned_deletions::resume_all(&self.shared, must_skip).await;
     }
 
     /// Stops an ApplicationSet's actor, and publishes the stored state. Another replica manages the ApplicationSet.
     async fn leave_to_other_replica(&mut self, set: ApplicationSet) {
         let key = AppKey::of_appset(&set);
-        if let Some(actor) = self.actors.remove(&key).and_then(PooledActor::into_actor) {
+        if let Some(actor) = self.actors.detach(&key) {
             let _ = actor.stop_and_wait(None, None).await;
         }
         self.shared.applications.deletion_queue.remove_appset(&key, &set.metadata.uid);
@@ -201,10 +204,9 @@ impl SupervisorState {
         });
     }
 
-    /// Removes a deleted ApplicationSet from the cache, unless a new ApplicationSet has taken its name or another
-    /// replica manages it.
+    /// Removes a deleted ApplicationSet from the cache, unless a new ApplicationSet has taken its name.
     fn clear_cache(&self, key: &AppKey) {
-        if self.actors.get(key).is_none() && self.shared.is_managed(key) {
+        if self.actors.get(key).is_none() {
             self.shared.cache.remove(key);
         }
     }

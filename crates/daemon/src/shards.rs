@@ -36,7 +36,7 @@ impl ShardedControllers<'_> {
         loop {
             match self.share_once(log, &mut managed).await {
                 Ok(()) => {}
-                Err(ServiceError::Log(error)) if error.is_outage() => {}
+                Err(error) if error.is_outage() => {}
                 Err(error) => return error,
             }
             tokio::time::sleep(SHARE_INTERVAL).await;
@@ -51,8 +51,9 @@ impl ShardedControllers<'_> {
         let Ownership { owned, requested, .. } = blocking(log, |log| log.share_shards()).await?;
         let kept: BTreeSet<Shard> = owned.difference(&requested).copied().collect();
         if !managed.is_subset(&kept) {
-            managed.retain(|shard| kept.contains(shard));
-            self.release_others(managed).await?;
+            let left = managed.intersection(&kept).copied().collect();
+            self.release_others(&left).await?;
+            *managed = left;
         }
         if !requested.is_empty() {
             blocking(log, move |log| log.hand_over(requested)).await?;
@@ -64,12 +65,13 @@ impl ShardedControllers<'_> {
         Ok(())
     }
 
-    /// Stops managing the Applications and ApplicationSets outside these shards. Once this returns, nothing is running
-    /// for them anymore, and other replicas may own their shards.
+    /// Stops managing the Applications and ApplicationSets outside these shards. Afterwards, other
+    /// replicas may own their shards.
     ///
     /// # Errors
     ///
-    /// Returns an error if the engine has stopped or its log has failed.
+    /// Returns an error if the engine has stopped or its log has failed, or if a rollout or deletion doesn't stop in time.
+    /// The shards must then not be handed over.
     pub async fn release_others(&self, kept: &BTreeSet<Shard>) -> Result<(), ServiceError> {
         let kept = OwnedShards::Only(kept.clone());
         // Stop the Applications first, because their deletions wait for the ApplicationSets.
@@ -94,8 +96,12 @@ impl ShardedControllers<'_> {
 
     /// Returns the function that returns the key of an Application's shard.
     fn log_keys(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
-        let shared = self.applications.service().shared;
-        move |name| shared.application_cache.log_key(&AppKey::parse(name))
+        // The log and the engine keep the function, and the shared state contains both.
+        let shared = Arc::downgrade(&self.applications.service().shared);
+        move |name| match shared.upgrade() {
+            Some(shared) => shared.application_cache.log_key(&AppKey::parse(name)),
+            None => name.to_owned(),
+        }
     }
 
     async fn set_managed(&self, owned: OwnedShards) -> Result<(), EngineError> {

@@ -212,6 +212,14 @@ impl From<NameError> for ServiceError {
 }
 
 impl ServiceError {
+    /// Returns true if the database of the operation log is unavailable.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Log(error) | Self::Engine(EngineError::Log(error)) => error.is_outage(),
+            _ => false,
+        }
+    }
+
     /// Creates an error from a cluster's message. If the message already mentions the server, adds only the
     /// context.
     pub fn from_cluster_message(cluster: &Destination, message: &str) -> Self {

@@ -78,9 +78,9 @@ impl Engine {
     }
 
     /// Stops these machines gracefully, so that another engine with the same log can run them. Ignores machines that
-    /// this engine doesn't run.
-    pub async fn stop_machines(&self, ids: impl IntoIterator<Item = StreamId>) {
-        self.shared.machines.stop(ids).await;
+    /// this engine doesn't run. Returns false if a machine doesn't stop in time.
+    pub async fn stop_machines(&self, ids: impl IntoIterator<Item = StreamId>) -> bool {
+        self.shared.machines.stop(ids).await
     }
 
     /// Returns the durable state of a machine, running or not, or `None` if the log doesn't contain the ID.

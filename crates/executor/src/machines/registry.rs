@@ -102,13 +102,14 @@ impl MachineRegistry {
         self.lock().machines.values().map(Arc::clone).collect()
     }
 
-    /// Stops these machines gracefully. Ignores machines that aren't running.
-    pub async fn stop(&self, ids: impl IntoIterator<Item = StreamId>) {
+    /// Stops these machines gracefully. Ignores machines that aren't running. Returns false if a machine doesn't stop in
+    /// time.
+    pub async fn stop(&self, ids: impl IntoIterator<Item = StreamId>) -> bool {
         let machines: Vec<_> = {
             let known = self.lock();
             ids.into_iter().filter_map(|id| known.machines.get(&id).map(Arc::clone)).collect()
         };
-        stop_all(&machines).await;
+        stop_all(&machines).await
     }
 
     /// Stops all machines gracefully and prevents new machines from starting.
@@ -123,7 +124,8 @@ impl MachineRegistry {
     }
 }
 
-async fn stop_all(machines: &[Arc<dyn AnyMachine>]) {
+/// Stops machines. Returns false if one of them doesn't stop in time.
+async fn stop_all(machines: &[Arc<dyn AnyMachine>]) -> bool {
     machines.iter().for_each(|machine| machine.stop());
     let ended = async {
         for machine in machines {
@@ -131,9 +133,11 @@ async fn stop_all(machines: &[Arc<dyn AnyMachine>]) {
         }
     };
     // Each machine enforces its own time limit. This one covers machines with work that never returns.
-    if tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_err() {
+    let is_stopped = tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_ok();
+    if !is_stopped {
         tracing::warn!("a machine did not stop in time; it will continue when an engine resumes it");
     }
+    is_stopped
 }
 
 /// Registry entry of a running machine, removed when the machine ends for whatever reason.

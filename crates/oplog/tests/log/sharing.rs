@@ -107,13 +107,17 @@ fn an_application_can_have_the_shard_of_its_applicationset() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.new_log_url();
     let (first, second) = (join_to_share(&url, "first"), join_to_share(&url, "second"));
-    for log in [&first, &second] {
-        log.set_shard_keys(|name| if name == "web" { "argocd/fleet".to_owned() } else { name.to_owned() });
-    }
     share_until_stable(&[&first, &second]);
-    let is_first = |key| share(&first).owned.contains(&Shard::of_key(key));
-    let owner_of = |key| if is_first(key) { (&first, &second) } else { (&second, &first) };
-    let (owner, other) = owner_of("argocd/fleet");
+    let is_first = |key: &str| share(&first).owned.contains(&Shard::of_key(key));
+    let owner_of = |key: &str| if is_first(key) { (&first, &second) } else { (&second, &first) };
+    // The shards of the Application's name and of its ApplicationSet have different owners.
+    let mut sets = (0..).map(|number| format!("argocd/fleet-{number}"));
+    let set = sets.find(|set| is_first(set) != is_first("web")).unwrap();
+    for log in [&first, &second] {
+        let set = set.clone();
+        log.set_shard_keys(move |name| if name == "web" { set.clone() } else { name.to_owned() });
+    }
+    let (owner, other) = owner_of(&set);
     assert!(matches!(other.append_all(vec![append_to("web", 1, 1)]), Err(LogError::OtherReplica { .. })));
     owner.append_all(vec![append_to("web", 1, 1)]).unwrap();
     // Later events follow the stream.

@@ -117,9 +117,11 @@ fn replicas_join_and_leave_while_they_sync() {
                 third
                     .share_during(async {
                         check_deployed(&world, &names, 2).await;
-                        let counts = [&first, &second, &third].map(Replica::count_managed);
-                        assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
-                        assert_eq!(counts.iter().sum::<usize>(), names.len(), "{counts:?}");
+                        let counts = || [&first, &second, &third].map(Replica::count_managed);
+                        while counts().iter().sum::<usize>() != names.len() {
+                            tokio::time::sleep(SYNC_TIME).await;
+                        }
+                        assert!(counts().iter().all(|count| *count < names.len()), "{:?}", counts());
                         commit(&world, &names, 3, &[&first, &second, &third]).await;
                     })
                     .await;

@@ -307,7 +307,7 @@ impl World {
         replicas
     }
 
-    /// Runs work that starts processes itself. They don't crash.
+    /// Runs `work`, which starts its own processes. These processes don't crash.
     pub fn run(&self, work: impl AsyncFnOnce()) {
         let runtime = runtime();
         runtime.block_on(async {

@@ -260,17 +260,17 @@ impl<K: ManagedKind> ObservedResources<K> {
     /// Records the state of a resource that another replica manages.
     fn apply_other(&mut self, key: AppKey, mut object: Object) -> Vec<K::Event> {
         let is_older =
-            |other: &OtherReplicaResource| other.uid == object.uid() && other.version > version(&object);
+            |other: &OtherReplicaResource| other.uid == object.uid() && other.version >= version(&object);
         if self.others.get(&key).is_some_and(is_older) {
             return Vec::new();
         }
         let is_recreated = self.resources.get(&key).is_some_and(|state| state.object.uid() != object.uid());
         let mut events = if is_recreated { self.remove(key.clone()) } else { Vec::new() };
-        self.resources.remove(&key);
+        let last_readable = self.resources.remove(&key).and_then(|state| state.last_readable);
         let approver = approver(&object);
         object.metadata_mut().remove("managedFields");
         events.extend(self.clear_error(&key));
-        events.extend(K::other_replica_event(&object));
+        events.extend(other_replica_event::<K>(&object, last_readable.as_ref()));
         self.others.insert(key, OtherReplicaResource::new::<K>(object, approver));
         events
     }
@@ -282,8 +282,8 @@ impl<K: ManagedKind> ObservedResources<K> {
         let is_lost = |(_, state): &(&AppKey, &ResourceState)| !owned.contains(|| K::log_key(&state.object));
         let lost: Vec<AppKey> = self.resources.iter().filter(is_lost).map(|(key, _)| key.clone()).collect();
         for key in lost {
-            if let Some(ResourceState { object, approver, .. }) = self.resources.remove(&key) {
-                self.queued.extend(K::other_replica_event(&object));
+            if let Some(ResourceState { object, approver, last_readable, .. }) = self.resources.remove(&key) {
+                self.queued.extend(other_replica_event::<K>(&object, last_readable.as_ref()));
                 self.others.insert(key, OtherReplicaResource::new::<K>(object, approver));
             }
         }
@@ -407,6 +407,12 @@ impl<K: ManagedKind> ObservedResources<K> {
             state.update(object);
         }
     }
+}
+
+/// Returns the event for a resource that another replica manages: with its current state or, if that is unreadable, with
+/// the last readable one.
+fn other_replica_event<K: ManagedKind>(object: &Object, last_readable: Option<&Object>) -> Option<K::Event> {
+    K::other_replica_event(object).or_else(|| K::other_replica_event(last_readable?))
 }
 
 impl OtherReplicaResource {

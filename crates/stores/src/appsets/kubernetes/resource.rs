@@ -38,7 +38,7 @@ impl ManagedKind for ApplicationSets {
     const REFRESH_ANNOTATION: &'static str = REFRESH_ANNOTATION;
 
     fn log_key(object: &Object) -> String {
-        format!("{}/{}", object.namespace(), object.name())
+        AppKey::of_object(object).qualified_name()
     }
 
     fn is_own_finalizer(finalizer: &str) -> bool {
