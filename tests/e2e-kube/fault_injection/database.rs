@@ -113,6 +113,21 @@ impl Database {
         self.servers[self.primary].restart_immediately();
     }
 
+    /// Restarts the primary after a full disk has stopped it, with a new standby. The old standby may have received the
+    /// beginning of a record that the primary couldn't complete.
+    pub fn restart_with_new_standby(&mut self, replicas: &[Replica]) {
+        self.restart();
+        // Commits must not wait for the old standby.
+        self.query("ALTER SYSTEM SET synchronous_standby_names = ''");
+        self.query("SELECT pg_reload_conf()");
+        let (index, new) = (1 - self.primary, PostgresServer::start_standby(self.primary()));
+        std::mem::replace(&mut self.servers[index], new).destroy();
+        for replica in replicas {
+            replica.databases[index].set_server(self.address(index));
+        }
+        self.await_standby();
+    }
+
     /// Destroys the primary, promotes the standby, and starts a new standby in place of the old primary.
     pub fn fail_over(self, replicas: &[Replica], when_promoted: impl FnOnce()) -> Self {
         let Self { servers: [first, second], primary, url, replication } = self;

@@ -51,7 +51,7 @@ impl FaultInjection {
         database.primary().free_disk();
         if disk == SmallDisk::WriteAheadLog {
             // The server has stopped.
-            database.restart();
+            database.restart_with_new_standby(&self.services.replicas);
         }
         wait_for_readiness(&url, 200).await;
         self.wait_until_synced(&commit, &version).await;
