@@ -9,13 +9,12 @@ mod entry;
 use std::collections::{BTreeSet, HashMap};
 
 use tidegate_model::{
-    Action, GroupKind, Object, ObjectKey, Phase, SyncRequest, TaskDependency, TaskId, annotations,
+    Action, GroupKind, Object, ObjectKey, Phase, SyncRequest, TaskDependency, TaskId, annotations, argo,
 };
 
 use self::entry::{DependencyEntry, UnsupportedEntry, format_key, parse_entries};
 use crate::draft::TaskDraft;
 use crate::findings::Findings;
-use crate::known_kinds::is_application;
 use crate::task_order::{created_kind, created_namespace};
 
 /// Maximum number of unknown names for which similar names are searched.
@@ -64,11 +63,15 @@ impl DependencyError {
     }
 }
 
-/// Returns the dependencies that an object declares, or `None` without any. On an Application, the annotation
-/// lists other Applications, and delays the syncs of the Application instead.
+/// Kinds of Argo CD's control plane. On an Application, the annotation lists other Applications. On the other kinds,
+/// it has no effect.
+const CONTROL_PLANE_KINDS: [&str; 3] = ["Application", "ApplicationSet", "AppProject"];
+
+/// Returns the dependencies that an object declares, or `None` without any.
 pub(crate) fn declared_dependencies(object: &Object) -> Option<String> {
     let declared = object.annotation(annotations::DEPENDS_ON)?;
-    (!is_application(object.group(), object.kind())).then(|| declared.to_owned())
+    let is_control_plane = object.group() == argo::GROUP && CONTROL_PLANE_KINDS.contains(&object.kind());
+    (!is_control_plane).then(|| declared.to_owned())
 }
 
 /// Resolves the dependencies of all tasks. `drafts` are in the order of the plan. `manifest_keys` contains all
@@ -101,14 +104,22 @@ pub(crate) fn resolve_dependencies(
     add_provider_dependencies(drafts, &mut dependencies);
     dependencies.sort_unstable();
     dependencies.dedup();
-    let cycles = cycles::find_cycles(drafts.len(), &dependencies);
-    if cycles.len() >= cycles::CYCLES_MAX {
-        // There may be more cycles. The reported ones explain the problem.
-        dependencies.clear();
+    let is_prune = |id: TaskId| drafts.get(id.index()).is_some_and(|draft| draft.task.action.is_prune());
+    // Writes never depend on prunes, nor prunes on writes.
+    let (mut prunes, mut writes): (Vec<_>, Vec<_>) =
+        dependencies.into_iter().partition(|one| is_prune(one.dependent));
+    for dependencies in [&mut prunes, &mut writes] {
+        let cycles = cycles::find_cycles(drafts.len(), dependencies);
+        if cycles.len() >= cycles::CYCLES_MAX {
+            // There may be more cycles. The reported ones explain the problem.
+            dependencies.clear();
+        }
+        for cycle in cycles {
+            review_cycle(drafts, cycle, dependencies, &mut errors, findings);
+        }
     }
-    for cycle in cycles {
-        review_cycle(drafts, cycle, &mut dependencies, &mut errors, findings);
-    }
+    let mut dependencies = [prunes, writes].concat();
+    dependencies.sort_unstable();
     for (id, error) in errors {
         if let Some(draft) = drafts.get(id.index()) {
             findings.error(error.code(), &draft.subject, error.to_string());
@@ -182,9 +193,8 @@ impl<'p> Resolver<'p> {
             self.dependencies.push(TaskDependency { dependent: id, dependency: *dependency });
             return Ok(());
         }
-        // Deletion hooks run before or after the objects are deleted, and SyncFail hooks after a failure.
-        // Waves say nothing about the health of other objects then.
-        if self.is_deletion || draft.task.phase == Phase::SyncFail {
+        // The objects of a deletion may be gone already.
+        if self.is_deletion {
             return Ok(());
         }
         if writes().any(|(_, other)| place(other) < place(draft)) {

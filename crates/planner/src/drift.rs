@@ -127,6 +127,10 @@ pub fn find_drift<L: AsRef<Object>>(
     if drift.related.is_empty() && (kept.waves != now.waves || order(kept) != order(now)) {
         drift.related.push("the order, gates or deadlines of the waves have changed".to_owned());
     }
+    // The tasks are the same, so equal IDs mean equal tasks.
+    if drift.related.is_empty() && kept.dependencies != now.dependencies {
+        drift.related.push("the dependencies between objects have changed".to_owned());
+    }
     drift
 }
 

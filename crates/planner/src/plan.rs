@@ -96,7 +96,10 @@ pub fn plan(input: PlanInput<'_>) -> PlanResult {
         unchanged: input.unchanged_hooks,
     };
     let wanted = sorter.select_targets(input.targets);
-    let manifest_keys = wanted.manifest_keys;
+    let mut manifest_keys = wanted.manifest_keys;
+    if namespace::needs_namespace(request) {
+        manifest_keys.insert(namespace::namespace_key(&request.namespace));
+    }
     let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
     wanted.excluded_keys.iter().for_each(|key| live.mark_has_target(key, Some(true)));
     let resources = wanted.objects.iter().filter(|wanted| wanted.role == SyncRole::Resource);

@@ -43,6 +43,11 @@ const EDITS_MAX: usize = 2;
 /// Returns a warning if a key resembles a known key but has no effect on this kind of object. Returns `None`
 /// for known keys and for keys of other programs.
 pub fn ineffective_key_warning(key: &str, subject: AnnotationSubject) -> Option<String> {
+    if key == super::DEPENDS_ON && subject == AnnotationSubject::ApplicationSet {
+        return Some(format!(
+            "the {key} annotation has no effect here; it applies only to an Application and to the objects of Applications"
+        ));
+    }
     if let Some(Annotation { subject: of, .. }) = KNOWN_KEYS.iter().find(|known| known.key == key) {
         let only = match of {
             AnnotationSubject::Application => "an Application",

@@ -135,6 +135,61 @@ fn wrong_dependencies_are_errors_that_name_both_objects() {
     }
 }
 
+/// SyncFail hooks run after a failure. Nothing else can satisfy a wrong dependency of theirs either.
+#[test]
+fn dependencies_of_syncfail_hooks_are_reviewed() {
+    for (entry, codes_expected) in [
+        ("apps:Deployment:api", &[][..]),
+        ("batch:Job:alrm", &["!unknown-dependency"]),
+        ("batch:Job:alarm", &["!dependency-in-later-wave"]),
+    ] {
+        let yaml = manifest_texts(&[
+            ("apps/v1 Deployment api", ""),
+            ("batch/v1 Job rescue", &format!("hook=SyncFail; {}", depends_on(entry))),
+            ("batch/v1 Job alarm", "hook=SyncFail; sync-wave=1"),
+        ]);
+        assert_eq!(codes(&case(&yaml).plan()), codes_expected, "{entry}");
+    }
+}
+
+/// The namespace of `CreateNamespace=true` is part of the manifests, whether or not it exists already.
+#[test]
+fn an_object_can_depend_on_the_created_namespace() {
+    let yaml = manifest_text("v1 ConfigMap a", &depends_on(":Namespace:shop"));
+    let case = case(&yaml)
+        .options(|options: &mut SyncOptions| options.flags.push("CreateNamespace=true".to_owned()));
+    assert_eq!(codes(&case.plan()), Vec::<String>::new());
+    let existing = case.with_live(&manifest_text("v1 Namespace shop", ""));
+    assert_eq!(codes(&existing.plan()), Vec::<String>::new());
+}
+
+/// The annotation has no effect on an ApplicationSet or a project.
+#[test]
+fn other_kinds_of_argo_cd_have_no_dependencies() {
+    for kind in ["ApplicationSet", "AppProject"] {
+        let settings = format!("sync-options=SkipDryRunOnMissingResource=true; {}", depends_on("platform"));
+        let yaml = manifest_text(&format!("argoproj.io/v1alpha1 {kind} one"), &settings);
+        let planned = case(&yaml).plan();
+        assert!(planned.plan.errors().is_empty(), "{kind}: {:?}", codes(&planned));
+    }
+}
+
+/// Cycles of pruned objects don't affect the order of writes.
+#[test]
+fn cycles_of_prunes_keep_the_order_of_writes() {
+    let yaml = manifest_texts(&[("v1 ConfigMap a", &depends_on(":ConfigMap:b")), ("v1 ConfigMap b", "")]);
+    let pair = |number: usize| {
+        let [one, other] = [number * 2, number * 2 + 1];
+        let tracked = |on: usize| format!("tracked; {}", depends_on(&format!(":ConfigMap:c{on}")));
+        manifest_texts(&[
+            (&format!("v1 ConfigMap shop/c{one}"), &tracked(other)),
+            (&format!("v1 ConfigMap shop/c{other}"), &tracked(one)),
+        ])
+    };
+    let planned = case(&yaml).with_live(&(0..30).map(pair).collect::<String>()).plan();
+    assert_eq!(edges(&planned), ["ConfigMap shop/a < ConfigMap shop/b"]);
+}
+
 #[test]
 fn a_cycle_is_shown_completely() {
     let yaml = manifest_texts(&[
