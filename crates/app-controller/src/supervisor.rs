@@ -183,7 +183,8 @@ impl SupervisorState {
                 }
             }
             StoreEvent::Gone(key) => {
-                let is_managed = self.stop_managing(&key).await;
+                let is_managed = self.shared.is_managed(&key);
+                self.stop_managing(&key).await;
                 if is_managed {
                     self.end_syncs(&key).await;
                 }
@@ -225,15 +226,13 @@ impl SupervisorState {
         }
     }
 
-    /// Stops an Application's actor and watches. Returns false if this process didn't manage the Application.
-    async fn stop_managing(&mut self, key: &AppKey) -> bool {
-        let Some(entry) = self.actors.remove(key) else { return false };
-        if let Some(actor) = entry.into_actor() {
+    /// Stops an Application's actor and watches.
+    async fn stop_managing(&mut self, key: &AppKey) {
+        if let Some(actor) = self.actors.remove(key).and_then(PooledActor::into_actor) {
             let _ = actor.stop_and_wait(None, None).await;
         }
         self.shared.watches.remove_application(key);
         self.shared.unpersisted.remove(key);
-        true
     }
 
     /// Stops managing an Application, and publishes its stored state. Another replica manages the Application.

@@ -140,7 +140,7 @@ impl SupervisorState {
             }
             AppSetEvent::Gone(key) => {
                 let entry = self.actors.remove(&key);
-                let is_managed = entry.is_some();
+                let is_managed = self.shared.is_managed(&key);
                 entry.iter().for_each(|entry| self.release_deletions(&key, &entry.data));
                 if let Some(actor) = entry.and_then(PooledActor::into_actor) {
                     self.stop_actor(actor);
