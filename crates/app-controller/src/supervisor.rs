@@ -228,7 +228,7 @@ impl SupervisorState {
 
     /// Stops an Application's actor and watches.
     async fn stop_managing(&mut self, key: &AppKey) {
-        if let Some(actor) = self.actors.remove(key).and_then(PooledActor::into_actor) {
+        if let Some(actor) = self.actors.detach(key) {
             let _ = actor.stop_and_wait(None, None).await;
         }
         self.shared.watches.remove_application(key);

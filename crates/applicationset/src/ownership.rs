@@ -3,7 +3,8 @@
 //! adopt Applications that lost the reference.
 
 use serde_json::{Value, json};
-use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta, instance_name};
+use tidegate_application::AppKey;
+use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
 /// Annotation with the name of an Application's ApplicationSet, which may adopt the Application if it has no
 /// owner.
@@ -41,10 +42,11 @@ pub fn owning_appset(application: &Application) -> Option<&str> {
 /// Returns the key that determines an Application's shard in the operation log: the name of its ApplicationSet in the
 /// log or, without one, its own name.
 pub fn log_key(metadata: &ObjectMeta) -> String {
-    let namespace = metadata.namespace_or_default();
+    let key =
+        |name: &str| AppKey { namespace: metadata.namespace_or_default().to_owned(), name: name.to_owned() };
     match appset_in(metadata) {
-        Some(set) => format!("{namespace}/{set}"),
-        None => instance_name(namespace, &metadata.name),
+        Some(set) => key(set).qualified_name(),
+        None => key(&metadata.name).instance_name(),
     }
 }
 

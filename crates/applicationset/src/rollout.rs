@@ -9,6 +9,7 @@ mod targets;
 
 use std::collections::BTreeMap;
 
+use tidegate_application::AppKey;
 use tidegate_lifecycle::fleet::{Labels, assign_step, join_names};
 use tidegate_lifecycle::rollout::{
     DeployedState, End, Input, Member, MemberSpec, MemberStatus as Word, Options as Cases, Progress,
@@ -137,7 +138,7 @@ pub fn rollout_request<'a>(
 
 /// Returns an ApplicationSet's name in the log: `namespace/name`.
 pub fn qualified_name(set: &ApplicationSet) -> String {
-    format!("{}/{}", set.metadata.namespace_or_default(), set.metadata.name)
+    AppKey::of_appset(set).qualified_name()
 }
 
 /// Returns the members that a step selects.

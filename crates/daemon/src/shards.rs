@@ -8,9 +8,10 @@ use tidegate_app_controller::ManagedApplications;
 use tidegate_application::AppKey;
 use tidegate_appset_controller::AppSetController;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_oplog::{LogError, Ownership, PostgresLog, Shard};
+use tidegate_oplog::{Ownership, PostgresLog, Shard};
 use tidegate_state::error::ServiceError;
 use tidegate_state::owned_shards::OwnedShards;
+use tidegate_state::shared_log::blocking;
 
 /// Interval at which a replica takes part in the distribution of the shards. The log recognizes dead replicas at this
 /// interval.
@@ -48,7 +49,8 @@ impl ShardedControllers<'_> {
         log: &Arc<PostgresLog>,
         managed: &mut BTreeSet<Shard>,
     ) -> Result<(), ServiceError> {
-        let Ownership { owned, requested, .. } = blocking(log, |log| log.share_shards()).await?;
+        let shared = Arc::clone(log);
+        let Ownership { owned, requested, .. } = blocking(move || shared.share_shards()).await?;
         let kept: BTreeSet<Shard> = owned.difference(&requested).copied().collect();
         if !managed.is_subset(&kept) {
             let left = managed.intersection(&kept).copied().collect();
@@ -56,7 +58,8 @@ impl ShardedControllers<'_> {
             *managed = left;
         }
         if !requested.is_empty() {
-            blocking(log, move |log| log.hand_over(requested)).await?;
+            let shared = Arc::clone(log);
+            blocking(move || shared.hand_over(requested)).await?;
         }
         if *managed != kept {
             self.manage(&kept).await?;
@@ -65,8 +68,8 @@ impl ShardedControllers<'_> {
         Ok(())
     }
 
-    /// Stops managing the Applications and ApplicationSets outside these shards. Afterwards, other
-    /// replicas may own their shards.
+    /// Stops managing the Applications and ApplicationSets outside these shards. Afterwards, other replicas may own their
+    /// shards.
     ///
     /// # Errors
     ///
@@ -108,12 +111,4 @@ impl ShardedControllers<'_> {
         let log_key = self.log_keys();
         self.engine.set_managed(move |name| owned.contains(|| log_key(name))).await
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    log: &Arc<PostgresLog>,
-    call: impl FnOnce(&PostgresLog) -> Result<T, LogError> + Send + 'static,
-) -> Result<T, LogError> {
-    let log = Arc::clone(log);
-    tokio::task::spawn_blocking(move || call(&log)).await.unwrap_or(Err(LogError::Poisoned))
 }

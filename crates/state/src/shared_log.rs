@@ -173,7 +173,12 @@ async fn set_clock(log: &Arc<PostgresLog>) {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+/// Runs a call to the log on a thread that may block.
+///
+/// # Errors
+///
+/// Returns the error of the call.
+pub async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, LogError> + Send + 'static,
 ) -> Result<T, LogError> {
     tokio::task::spawn_blocking(call).await.unwrap_or(Err(LogError::Poisoned))
