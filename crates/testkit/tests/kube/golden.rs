@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_cluster::{ApplyRequest, Cluster as _, WriteMode};
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::{Object, OperationId};
+use tidegate_model::{Object, OperationId, Phase};
 use tidegate_testkit::kube::suite::Test;
 use tidegate_testkit::kube::{AuditEvent, ControlPlane, User};
 use tidegate_testkit::process::World;
 use tidegate_testkit::scenario::{self, Scenario, SyncSpec};
-use tidegate_testkit::witness::{ExecutedWrite, order_writes};
+use tidegate_testkit::witness::{ExecutedWrite, Write, order_writes};
 use uuid::Uuid;
 
 use crate::engine::Bench;
@@ -30,8 +30,8 @@ struct Outcome {
     results: BTreeSet<String>,
 }
 
-/// Scenarios with two objects of a wave in progress at once, which makes their order on a real cluster vary.
-const CONCURRENT_WRITES: [&str; 1] = ["hook-tried-again"];
+/// Scenarios in which two objects of a wave make progress at the same time, so that their order on a real cluster varies.
+const CONCURRENT_WRITES: [&str; 3] = ["hook-tried-again", "dependencies", "dependency-graph"];
 
 /// Returns a test for each golden operation.
 pub fn tests() -> Vec<Test> {
@@ -55,7 +55,7 @@ pub async fn compare(scenario: Scenario) {
     let writes = bench.writes(id).await;
     let done: Vec<ExecutedWrite> = writes.0.iter().map(completed_write).collect();
     let raw: Vec<&str> = writes.0.iter().map(|event| event.name.as_str()).collect();
-    for (_, chain) in WAVES.iter().filter(|(name, _)| *name == scenario.name) {
+    for (_, chain) in CHAINS.iter().filter(|(name, _)| *name == scenario.name) {
         let places: Vec<_> = chain.iter().map(|name| raw.iter().position(|known| known == name)).collect();
         assert!(places.is_sorted() && places[0].is_some(), "{chain:?} in {raw:?}");
     }
@@ -124,10 +124,19 @@ fn run_simulated(scenario: &Scenario, namespace: &str) -> Outcome {
     outcome(&done, left.collect(), &view)
 }
 
-/// Objects in different waves, in order. For consecutive deletions, the comparison can't tell whether the
-/// objects belong to the same wave, with concurrent deletions, or to the next one.
-const WAVES: [(&str, &[&str]); 2] =
-    [("prune", &["old-3", "old-2", "new", "old-1"]), ("prune-confirm", &["old-3", "old-2", "new", "old-1"])];
+/// Objects that are written in this order: those in different waves, or with dependencies. For consecutive deletions, the
+/// comparison can't tell whether the objects belong to the same wave, with concurrent deletions, or to the next one.
+const CHAINS: [(&str, &[&str]); 9] = [
+    ("prune", &["old-3", "old-2", "new", "old-1"]),
+    ("prune-confirm", &["old-3", "old-2", "new", "old-1"]),
+    ("dependencies", &["z-database", "settings", "api", "smoke", "last"]),
+    ("dependencies", &["z-database", "migrate", "api"]),
+    ("dependencies-pruned", &["last", "api", "z-database"]),
+    ("dependency-graph", &["database", "migrate", "api", "web", "smoke-test"]),
+    ("dependency-graph", &["credentials", "search", "indexer"]),
+    ("dependency-graph", &["queue", "worker"]),
+    ("dependency-graph", &["settings", "api"]),
+];
 
 /// Converts a write from the API server's audit log.
 fn completed_write(event: &AuditEvent) -> ExecutedWrite {
@@ -189,7 +198,9 @@ fn outcome(done: &[ExecutedWrite], remaining: BTreeSet<String>, view: &Operation
         let (status, phase) = (&result.status, &result.hook_phase);
         strip_times(&format!("{} {} {} {status:?} {phase:?}", result.kind, result.name, result.sync_phase))
     });
-    let mut order: Vec<String> = order_writes(done)
+    let mut writes = order_writes(done);
+    writes.chunk_by_mut(|one, other| are_concurrent_hooks(one, other, view)).for_each(<[Write]>::sort);
+    let mut order: Vec<String> = writes
         .iter()
         .map(|write| format!("{} {} {}", write.verb, write.kind, strip_times(&write.object)))
         .collect();
@@ -204,6 +215,21 @@ fn outcome(done: &[ExecutedWrite], remaining: BTreeSet<String>, view: &Operation
         message: strip_pods(&strip_times(&view.message)),
         results: results.collect(),
     }
+}
+
+/// Returns true if both writes create or start the Jobs of hooks in the same wave. The hooks of a wave are
+/// concurrent, so one may start before the next is created.
+fn are_concurrent_hooks(one: &Write, other: &Write, view: &OperationView) -> bool {
+    let waves = |write: &Write| -> BTreeSet<(Phase, i64)> {
+        let is_written = write.kind == "Job" && ["create", "patch"].contains(&write.verb);
+        let results = view.resources.iter().filter(|result| {
+            is_written
+                && result.kind == "Job"
+                && format!("{}/{}", result.namespace, result.name) == write.object
+        });
+        results.map(|result| (result.sync_phase, result.wave)).collect()
+    };
+    !waves(one).is_empty() && waves(one) == waves(other)
 }
 
 /// Removes details about failed pods, which have random names: `: migrate-zl6zq has failed (exit 1)`.
