@@ -27,8 +27,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::auth::FETCH_SITE_HEADER;
-use crate::leader::Leader;
 use crate::limits::Limits;
+use crate::owner::Owner;
 use crate::problem::{Code, Problem};
 use crate::server_state::ServerState;
 
@@ -137,14 +137,14 @@ impl Forwarder {
         loop {
             let current = leader.borrow_and_update().clone();
             let reason = match &current {
-                Leader::This => {
+                Owner::This => {
                     return Ok(RoutedRequest::Local(Request::from_parts(parts, Body::from(body))));
                 }
-                Leader::Changing => state
+                Owner::Changing => state
                     .wait_reason()
                     .unwrap_or_else(|| "this service is taking over as the leader".to_owned()),
-                Leader::Other { name, address: None } => return Err(no_address_problem(name)),
-                Leader::Other { name, address: Some(address) } => {
+                Owner::Other { name, address: None } => return Err(no_address_problem(name)),
+                Owner::Other { name, address: Some(address) } => {
                     let permit = Arc::clone(&self.permits).acquire_owned();
                     let Ok(Ok(permit)) = tokio::time::timeout_at(deadline, permit).await else {
                         let problem =
@@ -205,8 +205,8 @@ impl Forwarder {
     }
 
     /// Checks one leader until it is dropped.
-    async fn check_address(&self, state: &ServerState, leader: &Leader) {
-        let Leader::Other { name, address: Some(address) } = leader else {
+    async fn check_address(&self, state: &ServerState, leader: &Owner) {
+        let Owner::Other { name, address: Some(address) } = leader else {
             return std::future::pending().await;
         };
         let (mut parts, ()) = Request::new(()).into_parts();
@@ -267,9 +267,9 @@ impl Forwarder {
 
 /// Response of the leader while a standby relays it.
 struct OpenResponse {
-    leader: watch::Receiver<Leader>,
-    /// Leader that sends the response.
-    current: Leader,
+    leader: watch::Receiver<Owner>,
+    /// Owner that sends the response.
+    current: Owner,
     shutdown: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 }
@@ -316,7 +316,7 @@ fn no_address_problem(name: &str) -> Problem {
 }
 
 /// Waits until the leader is unknown or another service than `current`.
-async fn wait_for_other(leader: &mut watch::Receiver<Leader>, current: &Leader) {
+async fn wait_for_other(leader: &mut watch::Receiver<Owner>, current: &Owner) {
     if leader.wait_for(|leader| leader != current).await.is_err() {
         std::future::pending::<()>().await;
     }

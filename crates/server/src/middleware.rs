@@ -15,9 +15,9 @@ use crate::access::{Access, Caller};
 use crate::auth::{Authenticator, RequestOrigin};
 use crate::forward::{self, FORWARDED, Forwarder, PeerTls, RoutedRequest};
 use crate::headers::{CONTROL_NAMESPACE, single_header};
-use crate::leader::Leader;
 use crate::limits::Limits;
 use crate::metrics::METRICS_PATH;
+use crate::owner::Owner;
 use crate::problem::{Code, Problem};
 use crate::rate_limit::{RateLimiter, check_rate};
 use crate::route::{CheckedRequest, Route};
@@ -85,7 +85,7 @@ impl Middleware {
 
     async fn forward_request(&self, route: &Route, request: Request<Body>) -> Result<RoutedRequest, Problem> {
         let Some(forwarder) = &self.forwarder else { return Ok(RoutedRequest::Local(request)) };
-        let is_leader = *self.state.leader().borrow() == Leader::This;
+        let is_leader = *self.state.leader().borrow() == Owner::This;
         let is_forwarded = request.headers().contains_key(&FORWARDED);
         if is_leader {
             // A standby that others can reach must not give them the rights of local users.

@@ -9,9 +9,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::event_buffer::EventBuffer;
 use crate::event_publisher::publish_events;
-use crate::leader::Leader;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
+use crate::owner::Owner;
 use crate::problem::{Code, Problem};
 use crate::session_store::{SessionStore, keep_sessions};
 use crate::sessions::Sessions;
@@ -29,8 +29,8 @@ pub struct ServerState {
     shutdown: watch::Sender<bool>,
     /// Reason why the service is waiting, at startup or during an outage of the log's database, if it is.
     wait_reason: watch::Sender<Option<String>>,
-    /// Leader among the services that share an operation log.
-    leader: watch::Sender<Leader>,
+    /// Service that owns an operation log, or a part of it.
+    leader: watch::Sender<Owner>,
     /// Reason why a standby can't forward requests to the leader, if it can't.
     leader_failure: watch::Sender<Option<String>>,
     sessions: Arc<Sessions>,
@@ -58,7 +58,7 @@ impl ServerState {
             handles: OnceLock::new(),
             shutdown: watch::Sender::new(false),
             wait_reason: watch::Sender::new(None),
-            leader: watch::Sender::new(Leader::This),
+            leader: watch::Sender::new(Owner::This),
             // The first check follows at once.
             leader_failure: watch::Sender::new(Some("the leader has not been checked yet".to_owned())),
             sessions: Arc::default(),
@@ -82,7 +82,7 @@ impl ServerState {
         });
         // A process sets its handles only once.
         let _ = self.handles.set(ServiceHandles { queries, engine });
-        self.leader.send_replace(Leader::This);
+        self.leader.send_replace(Owner::This);
     }
 
     /// Restores the web page's sessions from a store, and stores later changes.
@@ -95,7 +95,7 @@ impl ServerState {
     }
 
     /// Sets the leader that a standby forwards requests to. [`ServerState::set_handles`] makes this service the leader.
-    pub fn set_leader(&self, leader: Leader) {
+    pub fn set_leader(&self, leader: Owner) {
         self.leader.send_if_modified(|current| {
             let is_changed = *current != leader;
             *current = leader;
@@ -115,11 +115,11 @@ impl ServerState {
     /// Lets requests wait for this service, which is taking over as the leader.
     pub fn take_over(&self) {
         self.set_wait_reason(None);
-        self.set_leader(Leader::Changing);
+        self.set_leader(Owner::Changing);
     }
 
     /// Returns the leader.
-    pub(crate) fn leader(&self) -> watch::Receiver<Leader> {
+    pub(crate) fn leader(&self) -> watch::Receiver<Owner> {
         self.leader.subscribe()
     }
 

@@ -12,7 +12,7 @@ use tidegate_appset_controller::{AppSetController, AppSetService};
 use tidegate_cluster::Cluster;
 use tidegate_daemon::session::Session;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_server::{Leader, Notifier, ServerState, TraceExporter};
+use tidegate_server::{Notifier, Owner, ServerState, TraceExporter};
 use tidegate_source::AllowedSources;
 use tidegate_state::clusters::{Clusters, SelectedCluster};
 use tidegate_state::gates::GateFile;
@@ -63,7 +63,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     let state = Arc::new(ServerState::default());
     let peer_tls = peers::tls_settings(args)?;
     if args.log.is_some() {
-        state.set_leader(Leader::Changing);
+        state.set_leader(Owner::Changing);
     }
     let (api, address) =
         api::start_server(&args.api, args.apps.is_some(), peer_tls, &state, printer).await?.unzip();

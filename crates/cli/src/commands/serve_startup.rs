@@ -10,7 +10,7 @@ use tidegate_daemon::control::client;
 use tidegate_executor::Fence;
 use tidegate_model::ClaimLocation;
 use tidegate_oplog::{PostgresTarget, Replica};
-use tidegate_server::{Leader, ServerState};
+use tidegate_server::{Owner, ServerState};
 use tidegate_state::clusters::{self, ConnectedCluster, SelectedCluster};
 use tidegate_state::error::ServiceError;
 use tidegate_state::leadership::{self, FolderLock, Leadership, LeaseState};
@@ -66,7 +66,7 @@ impl StartupReporter<'_> {
     /// Reports a wait for another service, and lets the API forward requests to the leader.
     fn report_leader(&mut self, reason: String, leader: Option<&Replica>) {
         if let Some(Replica { name, address, .. }) = leader {
-            self.server_state.set_leader(Leader::other(name, address.as_deref()));
+            self.server_state.set_leader(Owner::other(name, address.as_deref()));
         }
         self.report(reason);
     }

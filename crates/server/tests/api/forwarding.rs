@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_server::{
-    Leader, Limits, PeerTls, Rate, Server, ServerState, Settings, TlsFiles, parse_peer_name,
-    parse_service_url,
+    Limits, Owner, PeerTls, Rate, Server, ServerState, Settings, TlsFiles, parse_peer_name, parse_service_url,
 };
 use tidegate_web::{SystemTrust, TrustedServers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -46,16 +45,16 @@ fn quick_limits() -> Limits {
     Limits { leader_timeout: Duration::from_millis(600), ..Limits::default() }
 }
 
-async fn start_standby(leader: Leader) -> Standby {
+async fn start_standby(leader: Owner) -> Standby {
     start_standby_with(quick_limits(), leader).await
 }
 
-async fn start_standby_with(limits: Limits, leader: Leader) -> Standby {
+async fn start_standby_with(limits: Limits, leader: Owner) -> Standby {
     let (settings, dir) = shared_settings(limits);
     start_with_settings(&settings, dir, leader).await
 }
 
-async fn start_with_settings(settings: &Settings, dir: TempDir, leader: Leader) -> Standby {
+async fn start_with_settings(settings: &Settings, dir: TempDir, leader: Owner) -> Standby {
     let state = Arc::new(ServerState::default());
     state.set_leader(leader);
     let server = Server::listen(settings, &state).await.unwrap();
@@ -71,8 +70,8 @@ async fn start_leader() -> TestServer {
     serve_with_settings(&settings, dir).await.unwrap()
 }
 
-fn leader_at(address: SocketAddr) -> Leader {
-    Leader::other("pid 1 on node-1", Some(&format!("http://{address}")))
+fn leader_at(address: SocketAddr) -> Owner {
+    Owner::other("pid 1 on node-1", Some(&format!("http://{address}")))
 }
 
 /// Returns an address that refuses connections.
@@ -204,7 +203,7 @@ fn a_standby_answers_probes_and_metrics_itself() {
         let metrics = standby.server.get("/metrics").await.body;
         assert!(!metrics.contains("tidegate_http_requests_forwarded_total{"), "{metrics}");
         // Without a leader to forward to, the standby isn't ready.
-        standby.state.set_leader(Leader::other("pid 1 on node-1", None));
+        standby.state.set_leader(Owner::other("pid 1 on node-1", None));
         assert_eq!(standby.server.get("/readyz").await.status, 503);
         let refused = standby.server.get("/api/v1/operations").await;
         assert_eq!(refused.status, 503);
@@ -229,7 +228,7 @@ fn a_standby_is_not_ready_before_it_has_reached_the_leader() {
         // This leader accepts connections, but never responds.
         let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let leader = FakeLeader::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", false).await;
-        let standby = start_standby(Leader::Changing).await;
+        let standby = start_standby(Owner::Changing).await;
         for address in [hanging.local_addr().unwrap(), leader.address, hanging.local_addr().unwrap()] {
             standby.state.set_leader(leader_at(address));
             if address == leader.address {
@@ -246,7 +245,7 @@ fn a_standby_is_not_ready_before_it_has_reached_the_leader() {
 #[test]
 fn a_held_request_ends_when_the_service_shuts_down() {
     run_test(async {
-        let standby = start_standby_with(Limits::default(), Leader::Changing).await;
+        let standby = start_standby_with(Limits::default(), Owner::Changing).await;
         let request = standby.server.get("/api/v1/session");
         let shutdown = async {
             tokio::time::sleep(RETRY_DELAY).await;
@@ -261,7 +260,7 @@ fn a_held_request_ends_when_the_service_shuts_down() {
 #[test]
 fn a_request_is_forwarded_only_once() {
     run_test(async {
-        let first = start_standby(Leader::This).await;
+        let first = start_standby(Owner::This).await;
         let second = start_standby(leader_at(first.server.address)).await;
         // Each of them takes the other one for the leader.
         first.state.set_leader(leader_at(second.server.address));
@@ -277,7 +276,7 @@ fn requests_wait_while_the_leader_changes() {
     run_test(async {
         const STANDBY: &str = "HTTP/1.1 503 Not ready\r\nx-tidegate-not-leader: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         let next = start_leader().await;
-        for new_leader in [leader_at(next.address), Leader::This] {
+        for new_leader in [leader_at(next.address), Owner::This] {
             let last = FakeLeader::start(STANDBY, false).await;
             let standby = start_standby_with(Limits::default(), leader_at(last.address)).await;
             let change = async {
@@ -392,7 +391,7 @@ fn the_certificate_of_the_leader_is_verified() {
             let server_name = name.map(|name| parse_peer_name(name).unwrap());
             let (mut settings, dir) = shared_settings(quick_limits());
             settings.peer_tls = Some(PeerTls { config, server_name });
-            let leader = Leader::other("pid 1 on node-1", Some(&address));
+            let leader = Owner::other("pid 1 on node-1", Some(&address));
             let standby = start_with_settings(&settings, dir, leader).await;
             let answer = standby.server.get("/api/v1/session").await;
             assert_eq!(answer.status, if is_trusted { 200 } else { 503 }, "{name:?}: {answer:?}");

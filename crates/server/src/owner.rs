@@ -1,10 +1,10 @@
-//! Leader among the services that share an operation log.
+//! Service that owns an operation log, or a part of it.
 
 use http::Uri;
 
-/// Leader among the services that share an operation log.
+/// Service that owns an operation log, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leader {
+pub enum Owner {
     /// This service, which handles requests itself. Also a service without a shared log.
     This,
     /// Another service.
@@ -18,7 +18,7 @@ pub enum Leader {
     Changing,
 }
 
-impl Leader {
+impl Owner {
     /// Returns another service as the leader. `address` is the URL of its API. An invalid URL counts as none.
     pub fn other(name: impl Into<String>, address: Option<&str>) -> Self {
         let address = address.and_then(|address| address.parse().ok());
