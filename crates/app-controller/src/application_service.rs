@@ -16,6 +16,7 @@ use tidegate_executor::{Clock as _, EngineError, HistogramSnapshot, SystemClock}
 use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
 use tidegate_model::{Gvk, ObjectKey, OperationId, Plan, Requester, ResourceSelector, Severity, Warning};
 use tidegate_state::error::ServiceError;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::simulated;
 use tidegate_state::summaries::SyncWindowSummary;
 use tidegate_views::deletion::DeletionPlan;
@@ -181,6 +182,27 @@ impl ApplicationService {
         Ok(AppKey::of(self.find_only(text)?.as_ref()))
     }
 
+    /// Returns the key of the only matching Application, which this process must manage.
+    fn find_managed(&self, text: &str) -> Result<AppKey, ServiceError> {
+        let key = self.find_key(text)?;
+        self.check_managed(&key)?;
+        Ok(key)
+    }
+
+    /// Checks that this process manages an Application.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError::OtherReplica`] if another replica manages it.
+    pub fn check_managed(&self, key: &AppKey) -> Result<(), ServiceError> {
+        self.shared.check_managed(key)
+    }
+
+    /// Returns true if this process shares the Applications with other replicas.
+    pub fn shares_work(&self) -> bool {
+        *self.shared.owned_shards.borrow() != OwnedShards::All
+    }
+
     /// Returns true if deleting an Application also deletes its file.
     async fn is_file_deleted(&self, application: &Application) -> bool {
         let is_in_file = !self.shared.store.is_shared() && owning_appset(application).is_none();
@@ -190,7 +212,7 @@ impl ApplicationService {
     /// Requests an operation on an Application. Returns once the request is durable.
     pub async fn sync(&self, text: &str, mut request: OperationRequest) -> Result<(), ServiceError> {
         self.await_store_read().await;
-        let key = self.find_key(text)?;
+        let key = self.find_managed(text)?;
         operation::bound_reason(&mut request);
         self.send_request(|reply| {
             SupervisorMessage::Forward(
@@ -209,7 +231,7 @@ impl ApplicationService {
         operation: Option<OperationId>,
         requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
-        let key = self.find_key(text)?;
+        let key = self.find_managed(text)?;
         let by = requester.to_text();
         self.send_request(|reply| {
             SupervisorMessage::Forward(key, AppMessage::Terminate { operation, by, reply })
@@ -226,7 +248,7 @@ impl ApplicationService {
         requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
         self.await_store_read().await;
-        let key = self.find_key(text)?;
+        let key = self.find_managed(text)?;
         let (by, reason) = (requester.name.to_owned(), requester.reason.to_owned());
         self.send_request(|reply| {
             SupervisorMessage::Forward(key, AppMessage::Delete { options, by, reason, reply })
@@ -244,7 +266,7 @@ impl ApplicationService {
         requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
         self.await_store_read().await;
-        let key = self.find_key(text)?;
+        let key = self.find_managed(text)?;
         let (by, reason) = (requester.name.to_owned(), requester.reason.to_owned());
         self.send_request(|reply| {
             SupervisorMessage::Forward(key, AppMessage::Rollback { id, prune, by, reason, reply })
@@ -344,7 +366,7 @@ impl ApplicationService {
     /// Returns an error if the Application isn't reconciled, is unreadable, or isn't compared within 50 s.
     pub async fn refresh(&self, text: &str, hard: bool) -> Result<(), ServiceError> {
         self.await_store_read().await;
-        let key = self.find_key(text)?;
+        let key = self.find_managed(text)?;
         let level = if hard { RefreshLevel::Hard } else { RefreshLevel::Forced };
         let name = key.to_string();
         let asking =
@@ -361,7 +383,7 @@ impl ApplicationService {
     /// Returns the current state of an Application in the store.
     pub(super) async fn current_application(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
         let is_looked_at = self.await_store_read().await;
-        let key = self.find_key(text)?;
+        let key = self.find_managed(text)?;
         if is_looked_at {
             // An Application that doesn't have an actor can't reply.
             let shown =

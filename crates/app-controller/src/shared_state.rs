@@ -16,6 +16,7 @@ use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Destination, SyncRequest};
 use tidegate_oplog::Log;
 use tidegate_source::Address;
+use tidegate_state::error::ServiceError;
 use tidegate_state::gates::GateFile;
 use tidegate_state::owned_shards::OwnedShards;
 use tidegate_state::stored_plans::StoredPlans;
@@ -120,6 +121,12 @@ impl SharedState {
     /// Returns true if this process manages an Application.
     pub fn is_managed(&self, key: &AppKey) -> bool {
         self.owned_shards.borrow().contains(|| self.application_cache.log_key(key))
+    }
+
+    /// Returns an error if another replica manages an Application.
+    pub fn check_managed(&self, key: &AppKey) -> Result<(), ServiceError> {
+        let subject = format_args!("application {key}");
+        self.owned_shards.borrow().check(subject, || self.application_cache.log_key(key))
     }
 
     /// Returns the request that starts an operation in the engine.

@@ -54,6 +54,15 @@ impl AppSetService {
         self.cache.find_matching(text)
     }
 
+    /// Checks that this process manages an ApplicationSet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError::OtherReplica`] if another replica manages it.
+    pub fn check_managed(&self, key: &AppKey) -> Result<(), ServiceError> {
+        self.shared.check_managed(key)
+    }
+
     /// Returns the options that apply to all ApplicationSets.
     pub fn options(&self) -> &AppSetRuleOptions {
         &self.shared.options
@@ -167,6 +176,7 @@ impl AppSetService {
     /// preceding changes to Applications. Runs the generators, but changes nothing.
     pub async fn plan_rollout(&self, text: &str) -> Result<RolloutPreview, ServiceError> {
         let set = self.find_one(text)?;
+        self.shared.check_managed(&AppKey::of_appset(&set))?;
         preview_rollout(&self.shared, &set, &self.preview_cache).await.map_err(ServiceError::refused)
     }
 
@@ -192,6 +202,7 @@ impl AppSetService {
         message: impl FnOnce(RpcReplyPort<T>) -> AppSetMessage,
     ) -> Result<T, ServiceError> {
         let key = AppKey::of_appset(self.find_one(text)?.as_ref());
+        self.shared.check_managed(&key)?;
         let (reply, answer) = oneshot::channel();
         let message = AppSetSupervisorMessage::Forward(key, message(reply.into()));
         self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?;

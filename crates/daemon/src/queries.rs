@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_executor::{Clock as _, Engine, EngineError, HookOutput, Replay, SystemClock, replay};
 use tidegate_lifecycle::operation::{OperationEvent, RETRYING};
 use tidegate_model::OperationId;
@@ -231,6 +232,7 @@ impl Queries {
         after: u64,
         wait: bool,
     ) -> Result<EventPage, ServiceError> {
+        self.check_other_replica(operation).await?;
         self.explain_missing_operation(operation, self.read_events(operation, after, wait).await).await
     }
 
@@ -270,6 +272,7 @@ impl Queries {
 
     /// Streams the output of an operation's running hooks, if this process runs it.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, ServiceError> {
+        self.check_other_replica(operation).await?;
         if let Some(engine) = self.engine.get() {
             let followed = engine.follow_output(operation).await.map_err(ServiceError::from);
             return self.explain_missing_operation(operation, followed).await;
@@ -307,6 +310,22 @@ impl Queries {
         })
     }
 
+    /// Checks that no other replica runs an open operation. Only the replica that runs an operation knows its exact
+    /// state, and receives its requests.
+    async fn check_other_replica(&self, operation: OperationId) -> Result<(), ServiceError> {
+        let Some(service) = self.applications_if_ready().filter(ApplicationService::shares_work) else {
+            return Ok(());
+        };
+        if self.running_operations().await?.is_some_and(|running| running.contains(&operation)) {
+            return Ok(());
+        }
+        let found = self.run_blocking(move |log| operations::find_operation(log, operation)).await?;
+        match found.and_then(|found| found.summary).filter(|summary| summary.finished_at.is_none()) {
+            Some(open) => service.check_managed(&AppKey::parse(&open.application)),
+            None => Ok(()),
+        }
+    }
+
     async fn list_entries(
         &self,
         read: impl FnOnce(&Log) -> Result<Vec<OperationEntry>, ServiceError> + Send + 'static,
@@ -315,16 +334,25 @@ impl Queries {
         // operation that finishes in between is shown as finished.
         let at_work = self.running_operations().await?;
         let mut listed = self.run_blocking(read).await?;
+        let shared = self.applications_if_ready().filter(ApplicationService::shares_work);
+        // Another replica may run it.
+        let is_other = |one: &OperationEntry| {
+            let application = one.summary.as_ref().map(|summary| AppKey::parse(&summary.application));
+            shared.as_ref().is_some_and(|service| {
+                application.is_none_or(|application| service.check_managed(&application).is_err())
+            })
+        };
         for one in &mut listed {
             let is_over = one.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
             let at_work = is_running(at_work.as_ref(), one.operation, is_over);
-            one.at_work = at_work.filter(|_| one.unknown_kind.is_none());
+            one.at_work = at_work.filter(|_| one.unknown_kind.is_none() && (is_over || !is_other(one)));
         }
         Ok(listed)
     }
 
     /// Returns an operation's status with its reasons.
     pub async fn inspect(&self, operation: OperationId) -> Result<OperationDetails, ServiceError> {
+        self.check_other_replica(operation).await?;
         let at_work = self.running_operations().await?;
         let inspected = match self.engine.get() {
             Some(engine) => engine.inspect(operation).await.map_err(ServiceError::from),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_model::{Digest, StreamId, StreamKind};
 
-use crate::{Epoch, StreamName};
+use crate::{Epoch, Shard, StreamName};
 
 /// `ENFILE` and `EMFILE`: too many open files in the system or in this process. `ErrorKind` lacks variants
 /// for them.
@@ -552,6 +552,8 @@ pub enum LogError {
     OtherReplica {
         /// Stream of the other replica.
         stream: StreamName,
+        /// Shard of the stream.
+        shard: Shard,
     },
 
     /// Another process has declared this one dead and taken over.
@@ -583,7 +585,7 @@ impl LogError {
         | Self::UnknownStream { stream }
         | Self::Gap { stream, .. }
         | Self::Fenced { stream, .. }
-        | Self::OtherReplica { stream }
+        | Self::OtherReplica { stream, .. }
         | Self::Compacted { stream } = &mut self
             && stream.id == name.id
         {

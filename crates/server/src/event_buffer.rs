@@ -80,6 +80,19 @@ impl FromStr for EventId {
     }
 }
 
+/// Last event that a client has received, as it sends it: the ID of the last event of each service that shares the work,
+/// separated by commas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EventCursor(Vec<EventId>);
+
+impl FromStr for EventCursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// Buffer of the newest events.
 pub(crate) struct EventBuffer {
     process: u64,
@@ -142,9 +155,14 @@ impl EventBuffer {
         self.newest.subscribe()
     }
 
-    /// Returns true if the buffer contains all events after `id`.
-    pub fn has_events_after(&self, id: EventId) -> bool {
-        id.process == self.process && self.events_after(id.number).is_ok()
+    /// Returns this process's last event that a client has received, if the buffer contains all later ones. Otherwise,
+    /// returns the time after which the client has missed events.
+    pub fn find_position(&self, cursor: &EventCursor) -> Result<EventId, Timestamp> {
+        let own = cursor.0.iter().find(|id| id.process == self.process);
+        match own.filter(|id| self.events_after(id.number).is_ok()) {
+            Some(id) => Ok(*id),
+            None => Err(own.or(cursor.0.iter().max_by_key(|id| id.at)).map(|id| id.at).unwrap_or_default()),
+        }
     }
 
     /// Returns the next batch of events after `number`, in order. Empty if `number` is the newest event.
@@ -205,9 +223,11 @@ mod tests {
         let id = event_buffer.newest_id();
         assert_eq!(id.to_string(), "7-1-10");
         assert_eq!("7-1-10".parse(), Ok(id));
-        assert!(event_buffer.has_events_after(id) && event_buffer.has_events_after("7-0-5".parse().unwrap()));
-        for elsewhere in ["8-1-10", "7-2-10", "7-18446744073709551615-10"] {
-            assert!(!event_buffer.has_events_after(elsewhere.parse().unwrap()), "{elsewhere}");
+        let position = |text: &str| event_buffer.find_position(&text.parse().unwrap());
+        assert_eq!(position("7-1-10"), Ok(id));
+        assert_eq!(position("8-4-99,7-0-5"), Ok("7-0-5".parse().unwrap()));
+        for elsewhere in ["8-1-10", "7-2-10", "7-18446744073709551615-10", "8-4-99,7-2-10", "8-4-9,9-1-10"] {
+            assert_eq!(position(elsewhere), Err(Timestamp::from_millis(10)), "{elsewhere}");
         }
         for garbage in [
             "",
@@ -220,9 +240,10 @@ mod tests {
             "7-+1-5",
             "7-1-10-3",
             &"9".repeat(100),
+            "7-1-10,",
             "é-1-1",
         ] {
-            assert!(garbage.parse::<EventId>().is_err(), "{garbage}");
+            assert!(garbage.parse::<EventCursor>().is_err(), "{garbage}");
         }
     }
 }

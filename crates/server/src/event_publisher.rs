@@ -183,7 +183,9 @@ trait ManagedObjects {
     fn changes(&self) -> broadcast::Receiver<AppKey>;
     fn all_summaries(&self) -> Vec<(AppKey, Self::Summary)>;
     fn find_summary(&self, key: &AppKey) -> Option<Self::Summary>;
-    /// Records the current state, or `None` once the object is gone.
+    /// Returns true if this process manages an object. Otherwise, another replica publishes its changes.
+    fn is_managed(&self, key: &AppKey) -> bool;
+    /// Records the current state, or `None` if the object is gone or another replica manages it.
     fn record_state(&self, _key: &AppKey, _line: Option<&Self::Summary>) {}
     /// Returns a digest of the state. A change is published only if it changes the digest.
     fn digest(line: &Self::Summary) -> u64;
@@ -213,6 +215,10 @@ impl ManagedObjects for ManagedApplications {
 
     fn find_summary(&self, key: &AppKey) -> Option<Self::Summary> {
         self.service.application(key).as_deref().map(|one| self.summarize(one))
+    }
+
+    fn is_managed(&self, key: &AppKey) -> bool {
+        self.service.check_managed(key).is_ok()
     }
 
     fn record_state(&self, key: &AppKey, line: Option<&Self::Summary>) {
@@ -251,6 +257,10 @@ impl ManagedObjects for AppSetService {
         self.get(key).map(|one| self.summarize(&one))
     }
 
+    fn is_managed(&self, key: &AppKey) -> bool {
+        self.check_managed(key).is_ok()
+    }
+
     fn digest(line: &AppSetSummary) -> u64 {
         compute_digest(line)
     }
@@ -281,7 +291,9 @@ impl<S: ManagedObjects> ObjectWatch<S> {
         let changes = objects.changes();
         let mut published_digests = BTreeMap::new();
         for (key, line) in objects.all_summaries() {
-            objects.record_state(&key, Some(&line));
+            if objects.is_managed(&key) {
+                objects.record_state(&key, Some(&line));
+            }
             // The initial state needs no event, because clients can read it from the lists.
             published_digests.insert(key, S::digest(&line));
         }
@@ -314,9 +326,10 @@ impl<S: ManagedObjects> ObjectWatch<S> {
         let about = S::subject(&key);
         let news = match line {
             Some(line) => {
-                self.objects.record_state(&key, Some(&line));
+                let is_managed = self.objects.is_managed(&key);
+                self.objects.record_state(&key, is_managed.then_some(&line));
                 let digest = S::digest(&line);
-                if self.published_digests.insert(key, digest) == Some(digest) {
+                if self.published_digests.insert(key, digest) == Some(digest) || !is_managed {
                     return;
                 }
                 S::changed_event(line)

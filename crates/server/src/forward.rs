@@ -1,8 +1,9 @@
-//! Forwards requests from a standby to the leader, with which it shares the operation log.
+//! Forwards requests to another service with the same operation log: from a standby to the leader, or to the owner of the
+//! shard that a request is about.
 //!
-//! The leader authenticates and handles a forwarded request as if the client had sent it directly. A service that was
-//! the leader may have become a standby, so a request is never forwarded twice. While the leader changes, requests
-//! wait, unless the former leader may already have executed them.
+//! The owner authenticates and handles a forwarded request as if the client had sent it directly. It may have lost the
+//! ownership in the meantime, so a request is never forwarded twice. While the owner changes, requests wait, unless the
+//! former owner may already have executed them.
 
 use std::error::Error;
 use std::io;
@@ -28,14 +29,14 @@ use tokio::time::{Instant, timeout};
 
 use crate::auth::FETCH_SITE_HEADER;
 use crate::limits::Limits;
-use crate::owner::Owner;
+use crate::owner::{Owner, OwnerWatch};
 use crate::problem::{Code, Problem};
 use crate::server_state::ServerState;
 
 /// Header of a forwarded request.
 pub(crate) const FORWARDED: HeaderName = HeaderName::from_static("x-tidegate-forwarded");
-/// Header of the response from a service that received a forwarded request, but is not the leader.
-const NOT_LEADER: HeaderName = HeaderName::from_static("x-tidegate-not-leader");
+/// Header of the response from a service that received a forwarded request, but is not the owner.
+const NOT_OWNER: HeaderName = HeaderName::from_static("x-tidegate-not-leader");
 /// Headers that apply to a single connection.
 const CONNECTION_HEADERS: [HeaderName; 8] = [
     header::CONNECTION,
@@ -47,7 +48,8 @@ const CONNECTION_HEADERS: [HeaderName; 8] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
-const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Delay before another attempt to forward or handle a request.
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Interval between checks that the leader can be reached.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Time for which a standby stays ready after the last successful check. Longer than a takeover.
@@ -78,7 +80,8 @@ pub struct PeerTls {
     pub server_name: Option<PeerName>,
 }
 
-/// Client for requests to the leader.
+/// Client for requests to other services.
+#[derive(Clone)]
 pub(crate) struct Forwarder {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     permits: Arc<Semaphore>,
@@ -86,18 +89,18 @@ pub(crate) struct Forwarder {
 
 /// Request that a service has received, or the response if another service has handled it.
 pub(crate) enum RoutedRequest {
-    /// This service must handle the request, because it is the leader.
+    /// This service must handle the request, because it is the owner.
     Local(Request<Body>),
-    /// Response of the leader.
+    /// Response of the owner.
     Remote(Response<Body>),
 }
 
 /// Result of one attempt to forward a request.
 enum Attempt {
     Response(Response<Incoming>),
-    /// The leader has not executed the request.
+    /// The other service has not executed the request.
     NotExecuted(String),
-    /// The leader may have executed the request.
+    /// The other service may have executed the request.
     Unknown(String),
 }
 
@@ -122,33 +125,37 @@ impl Forwarder {
         Self { client: client.build(connector), permits: Arc::new(Semaphore::new(REQUESTS_MAX)) }
     }
 
-    /// Forwards a request to the leader, or returns it once this service is the leader. Waits while the leader changes.
+    /// Forwards a request to its owner, or returns it once this service is the owner. Waits while the owner changes.
     pub async fn forward(
         &self,
         state: &ServerState,
+        mut owner: OwnerWatch,
         parts: Parts,
         body: Bytes,
         limits: &Limits,
     ) -> Result<RoutedRequest, Problem> {
-        let (mut leader, mut shutdown) = (state.leader(), state.shutdown_signal());
-        // The leader's own limit applies first.
+        let (role, mut shutdown) = (owner.role(), state.shutdown_signal());
+        // The owner's own limit applies first.
         let response_timeout = limits.response_timeout.saturating_add(limits.body_timeout);
         let deadline = Instant::now() + limits.leader_timeout;
         loop {
-            let current = leader.borrow_and_update().clone();
+            let current = owner.current();
             let reason = match &current {
                 Owner::This => {
                     return Ok(RoutedRequest::Local(Request::from_parts(parts, Body::from(body))));
                 }
-                Owner::Changing => state
-                    .wait_reason()
-                    .unwrap_or_else(|| "this service is taking over as the leader".to_owned()),
-                Owner::Other { name, address: None } => return Err(no_address_problem(name)),
+                Owner::Changing => state.wait_reason().unwrap_or_else(|| match &owner {
+                    OwnerWatch::Leader(_) => "this service is taking over as the leader".to_owned(),
+                    OwnerWatch::Shard { shard, .. } => {
+                        format!("shard {shard} of the operation log has no owner yet")
+                    }
+                }),
+                Owner::Other { name, address: None } => return Err(no_address_problem(&owner, name)),
                 Owner::Other { name, address: Some(address) } => {
                     let permit = Arc::clone(&self.permits).acquire_owned();
                     let Ok(Ok(permit)) = tokio::time::timeout_at(deadline, permit).await else {
                         let problem =
-                            Problem::new(Code::TooOften, "too many requests to the leader are open");
+                            Problem::new(Code::TooOften, format!("too many requests to the {role} are open"));
                         return Err(problem.with_retry_after(RETRY_DELAY));
                     };
                     let sending = timeout(response_timeout, self.send(address, &parts, body.clone()));
@@ -156,22 +163,22 @@ impl Forwarder {
                         attempt = sending => {
                             attempt.unwrap_or_else(|_| Attempt::Unknown("did not respond in time".to_owned()))
                         }
-                        () = wait_for_other(&mut leader, &current) => {
-                            Attempt::Unknown("is no longer the leader".to_owned())
+                        () = owner.wait_for_other(&current) => {
+                            Attempt::Unknown(format!("is no longer the {role}"))
                         }
                     };
                     match attempt {
                         Attempt::Response(response) => {
-                            let open = OpenResponse { leader, current, shutdown, _permit: permit };
+                            let open = OpenResponse { owner, current, shutdown, _permit: permit };
                             return Ok(RoutedRequest::Remote(open.relay(response)));
                         }
                         Attempt::Unknown(reason) if !parts.method.is_safe() => {
                             let message =
-                                format!("the leader ({name}) {reason}; it may have executed the request");
+                                format!("the {role} ({name}) {reason}; it may have executed the request");
                             return Err(Problem::new(Code::NoAnswer, message));
                         }
                         Attempt::NotExecuted(reason) | Attempt::Unknown(reason) => {
-                            format!("the leader ({name}) {reason}")
+                            format!("the {role} ({name}) {reason}")
                         }
                     }
                 }
@@ -180,7 +187,7 @@ impl Forwarder {
                 return Err(Problem::new(Code::NotReady, reason).with_retry_after(RETRY_DELAY));
             }
             tokio::select! {
-                _ = timeout(RETRY_DELAY, leader.changed()) => {}
+                _ = timeout(RETRY_DELAY, owner.changed()) => {}
                 _ = shutdown.wait_for(|is_ending| *is_ending) => {
                     let problem = Problem::new(Code::NotReady, "this service is shutting down");
                     return Err(problem.with_retry_after(RETRY_DELAY));
@@ -189,16 +196,40 @@ impl Forwarder {
         }
     }
 
+    /// Sends a request to another service once. Returns its response, or the reason if it isn't successful.
+    pub async fn send_once(
+        &self,
+        address: &Uri,
+        parts: &Parts,
+        body: Bytes,
+        limits: &Limits,
+    ) -> Result<Body, String> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        let permit = permit.map_err(|_| "has too many open requests of this service".to_owned())?;
+        match timeout(limits.response_timeout, self.send(address, parts, body)).await {
+            Ok(Attempt::Response(response)) if response.status().is_success() => {
+                let data = BodyDataStream::new(response.into_body());
+                Ok(Body::from_stream(data.map(move |chunk| {
+                    let _open = &permit;
+                    chunk
+                })))
+            }
+            Ok(Attempt::Response(response)) => Err(format!("responded with {}", response.status())),
+            Ok(Attempt::NotExecuted(reason) | Attempt::Unknown(reason)) => Err(reason),
+            Err(_) => Err("did not respond in time".to_owned()),
+        }
+    }
+
     /// Regularly checks whether the leader can be reached, and records the result in the state. Runs until it is
     /// dropped.
     pub async fn check_leader(&self, state: &ServerState) {
         let mut leader = state.leader();
         loop {
-            let current = leader.borrow_and_update().clone();
+            let current = leader.current();
             state
                 .set_leader_failure(Some("the connection to the leader has not been checked yet".to_owned()));
             tokio::select! {
-                () = wait_for_other(&mut leader, &current) => {}
+                () = leader.wait_for_other(&current) => {}
                 () = self.check_address(state, &current) => {}
             }
         }
@@ -253,8 +284,8 @@ impl Forwarder {
         request.headers_mut().remove(header::CONTENT_LENGTH);
         request.headers_mut().insert(FORWARDED, HeaderValue::from_static("1"));
         match self.client.request(request).await {
-            Ok(response) if response.headers().contains_key(NOT_LEADER) => {
-                Attempt::NotExecuted("has become a standby".to_owned())
+            Ok(response) if response.headers().contains_key(NOT_OWNER) => {
+                Attempt::NotExecuted("has handed over".to_owned())
             }
             Ok(response) => Attempt::Response(response),
             Err(error) if error.is_connect() => {
@@ -265,10 +296,10 @@ impl Forwarder {
     }
 }
 
-/// Response of the leader while a standby relays it.
+/// Response of the owner while this service relays it.
 struct OpenResponse {
-    leader: watch::Receiver<Owner>,
-    /// Owner that sends the response.
+    owner: OwnerWatch,
+    /// Service that sends the response.
     current: Owner,
     shutdown: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
@@ -276,17 +307,17 @@ struct OpenResponse {
 
 impl OpenResponse {
     /// Returns the response for the client. A response of unknown length, such as a stream of events, is aborted when
-    /// the leader changes, and ends when this service shuts down, so that the client continues at another service.
+    /// the owner changes, and ends when this service shuts down, so that the client continues at another service.
     fn relay(self, response: Response<Incoming>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         parts.headers = end_to_end_headers(&parts.headers);
         let is_stream = !parts.headers.contains_key(header::CONTENT_LENGTH);
         let open = (BodyDataStream::new(body), self);
         let data = futures_util::stream::unfold(open, move |(mut data, mut open)| async move {
-            let Self { leader, current, shutdown, .. } = &mut open;
+            let Self { owner, current, shutdown, .. } = &mut open;
             let next = tokio::select! {
                 next = data.next() => next?.map_err(io::Error::other),
-                () = wait_for_other(leader, current), if is_stream => Err(io::Error::other("the leader has changed")),
+                () = owner.wait_for_other(current), if is_stream => Err(io::Error::other("the owner has changed")),
                 _ = shutdown.wait_for(|is_ending| *is_ending), if is_stream => return None,
             };
             Some((next, (data, open)))
@@ -295,35 +326,37 @@ impl OpenResponse {
     }
 }
 
-/// Returns the response of a standby to a request that another standby has forwarded.
-pub(crate) fn not_leader_response() -> Response<Body> {
-    let problem =
-        Problem::new(Code::NotReady, "this service is a standby, and the request was already forwarded");
+/// Returns the response of a service that is not the owner to a request that another service has forwarded.
+pub(crate) fn not_owner_response() -> Response<Body> {
+    let problem = Problem::new(
+        Code::NotReady,
+        "another service must handle the request, and the request was already forwarded",
+    );
     let mut response = problem.to_response();
-    response.headers_mut().insert(NOT_LEADER, HeaderValue::from_static("1"));
+    response.headers_mut().insert(NOT_OWNER, HeaderValue::from_static("1"));
     response
 }
 
-fn no_address_problem(name: &str) -> Problem {
+fn no_address_problem(owner: &OwnerWatch, name: &str) -> Problem {
+    let role = owner.role();
+    let reason = match owner {
+        OwnerWatch::Leader(_) => {
+            format!("this service is a standby, and the leader ({name}) has no usable address")
+        }
+        OwnerWatch::Shard { .. } => {
+            format!("another service ({name}) must handle the request, and has no usable address")
+        }
+    };
     Problem {
-        next: "send the request to the leader, or start all services with `tidegate serve --advertise URL`"
-            .to_owned(),
-        ..Problem::new(
-            Code::NotReady,
-            format!("this service is a standby, and the leader ({name}) has no usable address"),
-        )
-    }
-}
-
-/// Waits until the leader is unknown or another service than `current`.
-async fn wait_for_other(leader: &mut watch::Receiver<Owner>, current: &Owner) {
-    if leader.wait_for(|leader| leader != current).await.is_err() {
-        std::future::pending::<()>().await;
+        next: format!(
+            "send the request to the {role}, or start all services with `tidegate serve --advertise URL`"
+        ),
+        ..Problem::new(Code::NotReady, reason)
     }
 }
 
 /// Returns the headers without those that apply to a single connection. A client can't remove the headers that the
-/// leader uses to authenticate it.
+/// owner uses to authenticate it.
 fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
     const KEPT: [HeaderName; 5] =
         [header::HOST, header::AUTHORIZATION, header::COOKIE, header::ORIGIN, FETCH_SITE_HEADER];

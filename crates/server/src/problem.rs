@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_executor::EngineError;
-use tidegate_oplog::LogError;
+use tidegate_oplog::{LogError, Shard};
 use tidegate_state::error::{ErrorCategory, ServiceError};
 
 /// Kind of a problem. The values are stable, so programs may depend on them.
@@ -110,12 +110,21 @@ pub struct Problem {
     /// Delay before a retry, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
+    /// Shard of the request, if another service owns it and must handle the request.
+    #[serde(skip)]
+    pub(crate) other_shard: Option<Shard>,
 }
 
 impl Problem {
     /// Creates a problem with the default advice.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), next: code.advice().to_owned(), retry_after_seconds: None }
+        Self {
+            code,
+            message: message.into(),
+            next: code.advice().to_owned(),
+            retry_after_seconds: None,
+            other_shard: None,
+        }
     }
 
     /// Creates a problem for an invalid request.
@@ -172,7 +181,7 @@ impl From<ServiceError> for Problem {
                 ErrorCategory::Error => Code::Internal,
             },
         };
-        let problem = Self::new(code, error.to_string());
+        let problem = Self { other_shard: error.other_shard(), ..Self::new(code, error.to_string()) };
         match error {
             // The default advice suggests another role, which wouldn't help.
             ServiceError::NotAllowed { .. } => Self { next: APPROVERS_ADVICE.to_owned(), ..problem },

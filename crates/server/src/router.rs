@@ -27,9 +27,7 @@ pub(crate) fn build_router(middleware: &Arc<Middleware>, routes: Vec<Route>) -> 
                 RoutedRequest::Local(request) => request,
                 RoutedRequest::Remote(response) => return response,
             };
-            let answer = finish_response(middleware.handle_request(&route, names, request).await);
-            middleware.state.metrics.count_response(route.id, answer.status().as_u16());
-            answer
+            middleware.handle_request(&route, names, request).await
         };
         router = router.route(path, on(filter, answer));
     }

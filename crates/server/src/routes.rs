@@ -20,6 +20,8 @@ use crate::query::NoParameters;
 use crate::route::{Call, ResponseContent, Route, get_route, get_route_as, text_response};
 use crate::webhooks::webhook_route;
 
+pub(crate) use self::events::EVENTS_PATH;
+
 pub(crate) fn routes() -> Vec<Route> {
     let of_the_process = vec![
         get_route("/healthz", "alive", "Check the liveness of the process", check_liveness).probe(),

@@ -1,17 +1,21 @@
 //! State of the API server: the process's handles, once they are available.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+
+use http::Uri;
 
 use tidegate_appset_controller::AppSetService;
 use tidegate_daemon::queries::Queries;
 use tidegate_executor::{Clock as _, Engine, SystemClock};
+use tidegate_oplog::Shard;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::event_buffer::EventBuffer;
 use crate::event_publisher::publish_events;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
-use crate::owner::Owner;
+use crate::owner::{Owner, OwnerWatch, ShardOwners};
 use crate::problem::{Code, Problem};
 use crate::session_store::{SessionStore, keep_sessions};
 use crate::sessions::Sessions;
@@ -22,6 +26,25 @@ struct ServiceHandles {
     engine: Engine,
 }
 
+/// Returns a number that identifies this process in the IDs of its events.
+fn random_process_id() -> Option<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(u64::from_le_bytes(bytes))
+}
+
+fn other_services(owners: &ShardOwners) -> BTreeMap<String, Option<Uri>> {
+    let mut others = BTreeMap::new();
+    for owner in owners.values() {
+        if let Owner::Other { name, address } = owner
+            && !others.contains_key(name)
+        {
+            others.insert(name.clone(), address.clone());
+        }
+    }
+    others
+}
+
 /// State of the API server. The server accepts requests before the handles are set; until then, its responses
 /// say what is missing.
 pub struct ServerState {
@@ -29,8 +52,10 @@ pub struct ServerState {
     shutdown: watch::Sender<bool>,
     /// Reason why the service is waiting, at startup or during an outage of the log's database, if it is.
     wait_reason: watch::Sender<Option<String>>,
-    /// Service that owns an operation log, or a part of it.
+    /// Leader of a shared operation log.
     leader: watch::Sender<Owner>,
+    /// Owners of its shards, if the services share the work.
+    shard_owners: watch::Sender<ShardOwners>,
     /// Reason why a standby can't forward requests to the leader, if it can't.
     leader_failure: watch::Sender<Option<String>>,
     sessions: Arc<Sessions>,
@@ -51,14 +76,14 @@ impl ServerState {
     /// Creates the state without handles.
     pub fn new(limits: &Limits) -> Self {
         let now = SystemClock.now();
-        // The start time identifies the process, because two processes in the same state directory never
-        // start in the same millisecond.
-        let process = u64::try_from(now.as_millis()).unwrap_or_default();
+        let process =
+            random_process_id().unwrap_or_else(|| u64::try_from(now.as_millis()).unwrap_or_default());
         Self {
             handles: OnceLock::new(),
             shutdown: watch::Sender::new(false),
             wait_reason: watch::Sender::new(None),
             leader: watch::Sender::new(Owner::This),
+            shard_owners: watch::Sender::default(),
             // The first check follows at once.
             leader_failure: watch::Sender::new(Some("the leader has not been checked yet".to_owned())),
             sessions: Arc::default(),
@@ -118,9 +143,47 @@ impl ServerState {
         self.set_leader(Owner::Changing);
     }
 
-    /// Returns the leader.
-    pub(crate) fn leader(&self) -> watch::Receiver<Owner> {
-        self.leader.subscribe()
+    /// Sets the owners of the shards. This service must own only shards whose Applications and ApplicationSets it
+    /// manages.
+    pub fn set_shard_owners(&self, owners: ShardOwners) {
+        self.shard_owners.send_if_modified(|current| {
+            let is_changed = *current != owners;
+            *current = owners;
+            is_changed
+        });
+    }
+
+    /// Returns the other services that own shards, by name, with the URLs of their APIs.
+    pub(crate) fn other_services(&self) -> BTreeMap<String, Option<Uri>> {
+        other_services(&self.shard_owners.borrow())
+    }
+
+    /// Waits until other services own the shards.
+    pub(crate) fn wait_for_other_services(
+        &self,
+        current: BTreeMap<String, Option<Uri>>,
+    ) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut owners = self.shard_owners.subscribe();
+        async move {
+            if owners.wait_for(|owners| other_services(owners) != current).await.is_err() {
+                std::future::pending().await
+            }
+        }
+    }
+
+    /// Returns true if this service is the leader, or shares the work with other services.
+    pub(crate) fn handles_requests(&self) -> bool {
+        *self.leader.borrow() == Owner::This
+    }
+
+    /// Returns a watch of the leader.
+    pub(crate) fn leader(&self) -> OwnerWatch {
+        OwnerWatch::Leader(self.leader.subscribe())
+    }
+
+    /// Returns a watch of a shard's owner.
+    pub(crate) fn shard_owner(&self, shard: Shard) -> OwnerWatch {
+        OwnerWatch::Shard { owners: self.shard_owners.subscribe(), shard }
     }
 
     /// Sets or clears the reason why the service is waiting.

@@ -9,7 +9,7 @@ use tidegate_executor::EngineError;
 use tidegate_kube::ConnectError;
 use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
-use tidegate_oplog::{CopyError, LogError};
+use tidegate_oplog::{CopyError, LogError, Shard};
 
 /// Error in a state directory, a cluster or an operation.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +105,14 @@ pub enum ServiceError {
     Refused {
         /// Reason for the rejection, and what to do about it.
         message: String,
+    },
+    /// Another replica manages the subject of the request.
+    #[error("another replica manages {subject}; send the request to that replica")]
+    OtherReplica {
+        /// Kind and name of the subject.
+        subject: String,
+        /// Shard that the other replica owns.
+        shard: Shard,
     },
     /// The user may not make the request, in any role.
     #[error("{message}")]
@@ -212,6 +220,16 @@ impl From<NameError> for ServiceError {
 }
 
 impl ServiceError {
+    /// Returns the shard of the request, if another replica owns it and must handle the request.
+    pub fn other_shard(&self) -> Option<Shard> {
+        match self {
+            Self::OtherReplica { shard, .. }
+            | Self::Log(LogError::OtherReplica { shard, .. })
+            | Self::Engine(EngineError::Log(LogError::OtherReplica { shard, .. })) => Some(*shard),
+            _ => None,
+        }
+    }
+
     /// Returns true if the database of the operation log is unavailable.
     pub fn is_outage(&self) -> bool {
         match self {
@@ -298,6 +316,7 @@ impl ServiceError {
             | Self::Log(LogError::UnknownStream { .. }) => ErrorCategory::BadInput,
             Self::Engine(EngineError::ShuttingDown) => ErrorCategory::NotFinished,
             Self::Refused { .. }
+            | Self::OtherReplica { .. }
             | Self::NotAnOperation { .. }
             | Self::NotAllowed { .. }
             | Self::DifferentCluster { .. }

@@ -289,8 +289,10 @@ impl ApplicationService {
         }
     }
 
+    /// Returns the Application of a plan, which this process must manage.
     fn application_of_plan(&self, line: &StoredPlanMetadata) -> Result<Arc<Application>, ServiceError> {
         let key = AppKey::parse(&line.application);
+        self.check_managed(&key)?;
         self.application(&key).ok_or_else(|| {
             ServiceError::refused(format!(
                 "plan {} belongs to application {key}, which no longer exists",

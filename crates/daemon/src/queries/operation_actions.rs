@@ -17,6 +17,7 @@ impl Queries {
         by: &str,
         action: OperationAction,
     ) -> Result<bool, ServiceError> {
+        self.check_other_replica(operation).await?;
         self.explain_missing_operation(operation, self.forward_action(operation, by, action).await).await
     }
 

@@ -140,9 +140,10 @@ impl Inner {
         for append in group {
             self.add_append(&mut rows, heads, append)?;
             let shard = rows.streams.get(&append.stream).map(|change| change.after.shard);
-            if shard.is_some_and(|shard| !tenure.contains_key(&shard)) {
+            let other = shard.filter(|shard| !tenure.contains_key(shard));
+            if let Some(shard) = other.and_then(Shard::from_row) {
                 let stream = StreamName::with_kind(append.kind.clone(), append.stream);
-                return Err(LogError::OtherReplica { stream });
+                return Err(LogError::OtherReplica { stream, shard });
             }
             if let Some(update) = &append.inventory {
                 let shard = rows.streams.get(&append.stream).map_or(0, |change| change.after.shard);

@@ -19,7 +19,7 @@ use tidegate_views::events::EventDocument;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::event_buffer::{BufferedEvent, EventBuffer, EventId, EventSubject};
+use crate::event_buffer::{BufferedEvent, EventBuffer, EventCursor, EventId, EventSubject};
 use crate::event_publisher::{ResetReason, StreamEvent};
 use crate::problem::{Code, Problem};
 use crate::route::{Call, HandlerResult, ResponseContent, Route, get_route_as, text_response};
@@ -34,9 +34,12 @@ const RESUME_OVERLAP: Duration = Duration::from_secs(60);
 /// Reconnection delay for clients, in milliseconds.
 const COME_AGAIN: u32 = 1000;
 
+/// Path of the event stream.
+pub(crate) const EVENTS_PATH: &str = "/api/v1/events";
+
 pub(super) fn routes() -> Vec<Route> {
     vec![get_route_as(
-        "/api/v1/events",
+        EVENTS_PATH,
         "followEvents",
         "Stream events of applications, ApplicationSets and operations",
         ResponseContent::Events(SchemaGenerator::subschema_for::<StreamEvent>),
@@ -77,14 +80,14 @@ async fn stream_events(call: Call<EventsQuery>) -> HandlerResult {
             "Last-Event-ID is not a valid event ID: to start with the newest event, reconnect without this header",
         )
     };
-    let last: Option<EventId> = last.map(|text| text.parse().map_err(foreign)).transpose()?;
+    let last: Option<EventCursor> = last.map(|text| text.parse().map_err(foreign)).transpose()?;
     let place = stream_permit(&call.state)?;
     let buffer = Arc::clone(call.state.event_buffer());
     let newest = buffer.newest_id();
-    let (after, missed) = match last {
+    let (after, missed) = match last.map(|last| buffer.find_position(&last)) {
         None => (newest, None),
-        Some(last) if buffer.has_events_after(last) => (last, None),
-        Some(last) => (newest, Some(find_missed_events(&queries, &filter, last.at).await?)),
+        Some(Ok(last)) => (last, None),
+        Some(Err(at)) => (newest, Some(find_missed_events(&queries, &filter, at).await?)),
     };
     let reader = EventReader {
         changes: buffer.subscribe(),

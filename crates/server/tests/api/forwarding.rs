@@ -266,7 +266,7 @@ fn a_request_is_forwarded_only_once() {
         first.state.set_leader(leader_at(second.server.address));
         let answer = second.server.get("/api/v1/operations").await;
         assert_eq!((answer.status, answer.problem_code().as_str()), (503, "not-ready"));
-        assert!(answer.body.contains("has become a standby"), "{answer:?}");
+        assert!(answer.body.contains("has handed over"), "{answer:?}");
         assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
     });
 }

@@ -19,6 +19,7 @@ mod postgres_server;
 mod push;
 mod random_life;
 mod regressions;
+mod requests;
 mod shards;
 mod shared_log;
 mod sync_events;

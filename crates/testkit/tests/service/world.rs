@@ -104,6 +104,10 @@ impl Life {
         self.applications().handle_push(changes).await.unwrap();
     }
 
+    pub fn engine(&self) -> Engine {
+        self.engine.clone()
+    }
+
     pub fn applications(&self) -> ApplicationService {
         self.applications.service()
     }
