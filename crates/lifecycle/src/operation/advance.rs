@@ -135,6 +135,9 @@ fn advance_wave(operation: &Operation, index: u32, current: WaveStep, now: Times
         }
         WaveStep::Held => next_step(operation, index, current, now),
         WaveStep::DryRun if any(&|task, state| needs_check(task, state, true)) => Vec::new(),
+        WaveStep::Pruning if !operation.cursor_for_wave(index).withheld_prunes.is_empty() => {
+            keep_needed_objects(operation, index, now)
+        }
         WaveStep::Pruning if operation.wave_tasks(index).any(is_outstanding_prune) => Vec::new(),
         WaveStep::AwaitingGone
             if !failed && any(&|task, state| task.action.is_prune() && is_deleting(state)) =>
@@ -255,6 +258,16 @@ fn advance_applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Op
         return move_to_step(index, WaveStep::AwaitingHealth, now);
     }
     settle_dependencies(operation, index, now)
+}
+
+/// Ends the prunes of objects that kept objects depend on.
+fn keep_needed_objects(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
+    let cursor = operation.cursor_for_wave(index);
+    let kept = cursor.withheld_prunes.iter().filter_map(|id| {
+        let message = messages::needed_by_kept_message(operation.kept_dependent(*id)?);
+        Some(OperationEvent::TaskCompleted { task: *id, phase: OperationPhase::Succeeded, message, at: now })
+    });
+    kept.collect()
 }
 
 /// Completes the tasks with dependents whose health has persisted for the settle time.

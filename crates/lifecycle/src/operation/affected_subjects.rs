@@ -33,7 +33,7 @@ fn releases_tasks(operation: &Operation, index: u32) -> bool {
 
 /// Returns the subjects of a task, and those of its dependents.
 fn with_dependents(operation: &Operation, id: TaskId) -> AffectedSubjects<Subject> {
-    let tasks = std::iter::once(id).chain(operation.graph.dependents_of(id));
+    let tasks = std::iter::once(id).chain(operation.waiting_for(id));
     let subjects = tasks.flat_map(|id| [Subject::Task(id), Subject::Runner(id, operation.attempt)]);
     AffectedSubjects::Only(subjects.collect())
 }

@@ -1,12 +1,15 @@
 //! Code that updates an operation's cursor from its tasks.
 
+mod dependencies;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use tidegate_model::{Task, TaskId, Timestamp};
 
-use super::rules::{OpenReason, has_runner, is_blocking, is_unapplied, target_namespaces};
-use super::state::{Cursor, DependencyGraph, OpenTasks, Operation, Progress, TaskState, WaveStep};
+use self::dependencies::PriorDependencies;
+use super::rules::{OpenReason, is_blocking, target_namespaces};
+use super::state::{Cursor, DependencyGraph, OpenTasks, Operation, TaskState};
 
 impl Cursor {
     /// Computes the cursor of an operation from all tasks in the current wave.
@@ -27,44 +30,12 @@ impl Cursor {
                 cursor.open_tasks_mut(open).add(id, is_weak);
             }
             cursor.deadlines.extend(operation.hook_deadline(task, state).map(|at| (at, id)));
-            cursor.add_dependencies(operation, id, task, state);
         }
+        cursor.add_dependencies(operation, index);
         cursor.is_final = operation.is_last_wave(index);
         cursor.next = operation.wave(index).map_or(TaskId(0), |wave| TaskId(wave.first));
         cursor.advance(operation);
         cursor
-    }
-
-    fn add_dependencies(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {
-        if operation.graph.has_dependencies(id) {
-            let is_unmet =
-                |id: &TaskId| operation.task(*id).is_some_and(|(_, state)| !state.satisfies_dependents());
-            let unmet = operation.graph.dependencies_of(id).filter(is_unmet).count();
-            self.unmet.insert(id, u32::try_from(unmet).unwrap_or(u32::MAX));
-            self.place_dependent(id, task, state);
-        }
-        self.settling.extend(operation.dependency_settles_at(id, task, state).map(|at| (at, id)));
-        if operation.is_awaited_dependency(id, task, state) {
-            self.awaited_dependencies.insert(id);
-        }
-    }
-
-    /// Records whether a task with dependencies is blocked or released.
-    fn place_dependent(&mut self, id: TaskId, task: &Task, state: &TaskState) {
-        let Some(unmet) = self.unmet.get(&id).copied() else { return };
-        let waits = task.action.writes_manifest() && is_unapplied(state);
-        let starts_runner = has_runner(task) && state.progress == Progress::Waiting;
-        for (set, is_member) in [
-            (&mut self.blocked, waits && unmet > 0),
-            (&mut self.released, waits && unmet == 0),
-            (&mut self.released_runners, waits && unmet == 0 && starts_runner),
-        ] {
-            if is_member {
-                set.insert(id);
-            } else {
-                set.remove(&id);
-            }
-        }
     }
 
     fn open_tasks_mut(&mut self, open: OpenReason) -> &mut OpenTasks {
@@ -96,9 +67,7 @@ pub(crate) struct PriorTaskState {
     was_unsuccessful: bool,
     open_reason: Option<(OpenReason, bool)>,
     deadline: Option<Timestamp>,
-    satisfied_dependents: bool,
-    was_awaited_dependency: bool,
-    settles_at: Option<Timestamp>,
+    dependencies: PriorDependencies,
 }
 
 impl Operation {
@@ -109,17 +78,14 @@ impl Operation {
         self.cursor = Cursor::from_operation(self);
     }
 
-    pub(crate) fn capture_task_state(&self, task: TaskId) -> PriorTaskState {
-        let known = self.task(task);
+    pub(crate) fn capture_task_state(&self, id: TaskId) -> PriorTaskState {
+        let known = self.task(id);
         PriorTaskState {
-            task,
+            task: id,
             was_unsuccessful: known.is_some_and(|(_, state)| state.is_unsuccessful()),
-            open_reason: known.and_then(|(known, state)| self.open_reason(task, known, state)),
+            open_reason: known.and_then(|(task, state)| self.open_reason(id, task, state)),
             deadline: known.and_then(|(task, state)| self.hook_deadline(task, state)),
-            satisfied_dependents: known.is_some_and(|(_, state)| state.satisfies_dependents()),
-            was_awaited_dependency: known
-                .is_some_and(|(known, state)| self.is_awaited_dependency(task, known, state)),
-            settles_at: known.and_then(|(known, state)| self.dependency_settles_at(task, known, state)),
+            dependencies: self.capture_dependencies(id),
         }
     }
 
@@ -127,18 +93,6 @@ impl Operation {
     /// only its dependents.
     fn is_blocking_group(&self, id: TaskId, task: &Task, state: &TaskState) -> bool {
         is_blocking(task, state) && !self.graph.has_dependencies(id)
-    }
-
-    /// Returns true if other tasks wait until this task, which was applied, is healthy.
-    fn is_awaited_dependency(&self, id: TaskId, task: &Task, state: &TaskState) -> bool {
-        let is_open = self.open_reason(id, task, state).is_some_and(|(open, _)| open != OpenReason::Deletion);
-        is_open && self.graph.has_dependents(id)
-    }
-
-    /// Returns the time when weak evidence about the health of a task with dependents starts to count.
-    fn dependency_settles_at(&self, id: TaskId, task: &Task, state: &TaskState) -> Option<Timestamp> {
-        let (at, _) = self.weak_verdict(id, task, state).filter(|_| state.progress == Progress::Running)?;
-        self.graph.has_dependents(id).then_some(at)
     }
 
     /// Updates the cursor after an event about one task. After any other event, computes the cursor from
@@ -163,7 +117,7 @@ impl Operation {
     fn update_cursor_for_task(&self, cursor: &mut Cursor, before: PriorTaskState) {
         let PriorTaskState { task: id, was_unsuccessful, open_reason, deadline: known, .. } = before;
         let Some((task, state)) = self.task(id) else { return };
-        self.update_dependencies(cursor, before, task, state);
+        self.update_dependencies(cursor, id, before.dependencies);
         let (before, now) = (u32::from(was_unsuccessful), u32::from(state.is_unsuccessful()));
         cursor.unsuccessful_count = cursor.unsuccessful_count.saturating_add(now).saturating_sub(before);
         if self.is_blocking_group(id, task, state) {
@@ -184,78 +138,6 @@ impl Operation {
                 cursor.open_tasks_mut(open).add(id, is_weak);
             }
         }
-    }
-
-    /// Updates the dependencies of the changed task and of its dependents.
-    fn update_dependencies(
-        &self,
-        cursor: &mut Cursor,
-        before: PriorTaskState,
-        task: &Task,
-        state: &TaskState,
-    ) {
-        let id = before.task;
-        cursor.place_dependent(id, task, state);
-        let settles_at = self.dependency_settles_at(id, task, state);
-        if before.settles_at != settles_at {
-            before.settles_at.map(|at| cursor.settling.remove(&(at, id)));
-            cursor.settling.extend(settles_at.map(|at| (at, id)));
-        }
-        match (before.was_awaited_dependency, self.is_awaited_dependency(id, task, state)) {
-            (false, true) => drop(cursor.awaited_dependencies.insert(id)),
-            (true, false) => drop(cursor.awaited_dependencies.remove(&id)),
-            _ => {}
-        }
-        let is_satisfied = state.satisfies_dependents();
-        if before.satisfied_dependents == is_satisfied {
-            return;
-        }
-        for dependent in self.graph.dependents_of(id) {
-            let Some((task, state)) = self.task(dependent) else { continue };
-            if let Some(unmet) = cursor.unmet.get_mut(&dependent) {
-                *unmet = if is_satisfied { unmet.saturating_sub(1) } else { unmet.saturating_add(1) };
-            }
-            cursor.place_dependent(dependent, task, state);
-        }
-    }
-
-    /// Returns the tasks of a wave whose dependencies are satisfied, and whose manifests must be applied now.
-    pub(crate) fn released_tasks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
-        let cursor = self.cursor_for_wave(index);
-        let is_due = |id: &TaskId| self.graph.is_turn_of(*id, cursor.next);
-        let due: Vec<TaskId> = cursor.released.iter().copied().filter(is_due).collect();
-        due.into_iter().filter_map(|id| self.task(id).map(|(task, state)| (id, task, state)))
-    }
-
-    /// Returns the applied tasks of a wave that other tasks are waiting for.
-    pub(crate) fn awaited_dependencies(
-        &self,
-        index: u32,
-    ) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
-        let awaited: Vec<TaskId> = self.cursor_for_wave(index).awaited_dependencies.iter().copied().collect();
-        awaited.into_iter().filter_map(|id| self.task(id).map(|(task, state)| (id, task, state)))
-    }
-
-    /// Returns true if all manifests and prunes left in a wave are waiting for dependencies, so no call is
-    /// outstanding.
-    pub(crate) fn awaits_only_dependencies(&self, index: u32, step: WaveStep) -> bool {
-        let cursor = self.cursor_for_wave(index);
-        let end = self.wave(index).map(|wave| TaskId(wave.first.saturating_add(wave.count)));
-        let is_sendable_prune = |(id, task, state): (TaskId, &Task, &TaskState)| {
-            task.action.is_prune() && state.progress == Progress::Waiting && self.is_released(index, id)
-        };
-        match step {
-            WaveStep::Applying => {
-                self.awaits_dependencies(index) && cursor.released.is_empty() && Some(cursor.next) == end
-            }
-            WaveStep::Pruning => !cursor.unmet.is_empty() && !self.wave_tasks(index).any(is_sendable_prune),
-            _ => false,
-        }
-    }
-
-    /// Returns true if a task's dependencies are satisfied. Always true for a task without dependencies.
-    pub(crate) fn is_released(&self, index: u32, id: TaskId) -> bool {
-        self.cursor_for_wave(index).unmet.get(&id).is_none_or(|unmet| *unmet == 0)
     }
 
     /// Returns the cursor of any wave.

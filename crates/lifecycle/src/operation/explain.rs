@@ -338,7 +338,7 @@ fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestam
     let (progress, mut awaited) = match step {
         WaveStep::Held => ("held".to_owned(), held_items(operation, index, opened, now)),
         WaveStep::DryRun => ("dry run".to_owned(), failing()),
-        WaveStep::Pruning if !operation.cursor_for_wave(index).unmet.is_empty() => {
+        WaveStep::Pruning if operation.orders_prunes(index) => {
             let ordered = deletion_items(operation, index).map(|(_, awaited)| awaited);
             ("pruning in the order of dependencies".to_owned(), ordered.chain(failing()).collect())
         }
@@ -463,11 +463,8 @@ fn dependency_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let awaited = operation.awaited_dependencies(index).filter(|(_, _, state)| !is_called(state));
     let items = awaited.filter_map(|(id, task, state)| {
         let cursor = operation.cursor_for_wave(index);
-        let waiting: Vec<_> = operation
-            .graph
-            .dependents_of(id)
-            .filter(|dependent| cursor.blocked.contains(dependent))
-            .collect();
+        let waiting = operation.waiting_for(id).into_iter();
+        let waiting: Vec<_> = waiting.filter(|dependent| cursor.blocked.contains(dependent)).collect();
         let first = operation.plan.task(*waiting.first()?)?;
         let others = match waiting.len() {
             0 | 1 => String::new(),

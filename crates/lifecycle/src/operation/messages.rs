@@ -239,6 +239,11 @@ impl Loss {
     }
 }
 
+/// Returns the message of an object that isn't pruned because a kept object depends on it.
+pub(crate) fn needed_by_kept_message(kept: &Task) -> String {
+    format!("ignored (needed by {}, which is kept)", kept.key())
+}
+
 /// Returns the error message for a plan that both prunes a namespace and writes to it.
 pub(crate) fn namespace_pruned_message(name: &str, inside: &Task) -> String {
     let advice = match inside.phase {

@@ -249,9 +249,12 @@ impl Operation {
         Some((applied.at + self.settle_time(), phase))
     }
 
-    /// Returns true if manifests of the wave are waiting for dependencies. A failed wave doesn't wait.
+    /// Returns true if manifests of the wave are waiting for dependencies. A failed wave doesn't wait. In a
+    /// SyncFail wave, only the hooks that depend on a failed one don't run.
     pub(crate) fn awaits_dependencies(&self, index: u32) -> bool {
-        !self.has_wave_failed(index) && !self.cursor_for_wave(index).blocked.is_empty()
+        let has_failed = self.has_wave_failed(index);
+        !self.cursor_for_wave(index).blocked.is_empty()
+            && (!has_failed || self.is_sync_fail_wave(index) && self.has_releasable_tasks(index))
     }
 
     /// Returns the hooks of a wave whose names must be free before the wave applies manifests. The name of a

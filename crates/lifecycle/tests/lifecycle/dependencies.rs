@@ -12,16 +12,15 @@ use tidegate_model::{
 };
 
 use crate::build::*;
-use crate::world::{Behavior, EvidenceKind, Reply, World, health_of, label_of};
+use crate::world::{Behavior, EvidenceKind, Reply, World, executed_dependencies, health_of, label_of};
 
 /// Checks in recorded events that each task starts after all of its dependencies have succeeded. Knows nothing
-/// about the state of the operation.
-pub fn check_order(plan: &Plan, events: &[OperationEvent]) {
-    let is_executed = |id: TaskId| {
-        let action = plan.task(id).unwrap().action;
-        !matches!(action, Action::Unchanged | Action::PruneSkipped)
-    };
+/// about the state of the operation, except whether retries repeat all tasks (`restarts`).
+pub fn check_order(plan: &Plan, events: &[OperationEvent], restarts: bool) {
     let mut satisfied: BTreeSet<TaskId> = BTreeSet::new();
+    let mut passed_over: BTreeSet<TaskId> = BTreeSet::new();
+    let is_prune = |id: &TaskId| plan.task(*id).unwrap().action == Action::Prune;
+    let mut leaving: BTreeSet<TaskId> = BTreeSet::new();
     for event in events {
         let started = match event {
             OperationEvent::Applied { task, .. }
@@ -32,18 +31,38 @@ pub fn check_order(plan: &Plan, events: &[OperationEvent]) {
             | OperationEvent::DeletionStarted { task } => Some(*task),
             _ => None,
         };
-        let needed = plan.dependencies.iter().filter(|one| Some(one.dependent) == started);
-        for one in needed.filter(|one| is_executed(one.dependency)) {
-            assert!(satisfied.contains(&one.dependency), "{event:?} before {:?}", one.dependency);
+        if let Some(started) = started {
+            let mut open = executed_dependencies(plan, started);
+            while let Some(id) = open.pop() {
+                assert!(satisfied.contains(&id), "{event:?} before {id:?}");
+                if passed_over.contains(&id) {
+                    open.extend(executed_dependencies(plan, id));
+                }
+            }
         }
         match event {
+            OperationEvent::DeletionStarted { task } => drop(leaving.insert(*task)),
+            // A deletion that was never requested leaves the object alone.
+            OperationEvent::TaskCompleted { task, .. } if is_prune(task) && !leaving.contains(task) => {}
+            OperationEvent::Overridden { task, what: Override::Skip, .. } if is_prune(task) => {}
+            OperationEvent::Overridden { task, what: Override::Skip | Override::MarkDone, .. } => {
+                satisfied.insert(*task);
+                passed_over.insert(*task);
+            }
+            OperationEvent::Overridden { task, what: Override::Retry, .. } => {
+                passed_over.remove(task);
+                satisfied.remove(task);
+            }
+            OperationEvent::RetryStarted { .. } if restarts => {
+                satisfied.retain(|id| passed_over.contains(id))
+            }
+            OperationEvent::ReplanStarted { .. } => satisfied.clear(),
             OperationEvent::TaskCompleted { task, phase: OperationPhase::Succeeded, .. }
             | OperationEvent::Applied { task, done: true, .. }
             | OperationEvent::ObjectDeleted { task }
             | OperationEvent::HookStopped { task, .. }
             | OperationEvent::HookFinalizerRemoved { task }
-            | OperationEvent::DeletionCompleted { task }
-            | OperationEvent::Overridden { task, what: Override::Skip | Override::MarkDone, .. } => {
+            | OperationEvent::DeletionCompleted { task } => {
                 satisfied.insert(*task);
             }
             _ => {}
@@ -52,7 +71,7 @@ pub fn check_order(plan: &Plan, events: &[OperationEvent]) {
 }
 
 /// Returns the times at which the manifests were written.
-fn start_times(world: &World) -> BTreeMap<String, i64> {
+pub fn start_times(world: &World) -> BTreeMap<String, i64> {
     let mut starts = BTreeMap::new();
     for event in &world.durable {
         let (task, at) = match event {
@@ -83,6 +102,10 @@ impl Node {
         self.role == 0
     }
 
+    fn is_unchanged(&self) -> bool {
+        self.role == 1
+    }
+
     fn evidence(&self) -> EvidenceKind {
         match self.evidence {
             0 => EvidenceKind::Nothing,
@@ -94,6 +117,7 @@ impl Node {
     /// Returns the time from the write to the evidence of success.
     fn duration(&self) -> i64 {
         match (KINDS[self.kind], self.is_hook()) {
+            _ if self.is_unchanged() => 0,
             ("ConfigMap", _) => 0,
             (_, false) if self.evidence() == EvidenceKind::Nothing => self.delay.max(2000),
             _ => self.delay,
@@ -119,6 +143,9 @@ fn random_world(nodes: &[Node], pairs: &[(usize, usize)]) -> World {
         let node = &nodes[*number];
         match node.is_hook() {
             true => hook_task(Phase::Sync, node.wave, &name(nodes, *number)),
+            false if node.is_unchanged() => {
+                resource(node.wave, &name(nodes, *number)).with_action(Action::Unchanged).with_live_object()
+            }
             false => resource(node.wave, &name(nodes, *number)),
         }
     };
@@ -156,25 +183,31 @@ fn expected_starts(
     wave_starts: &BTreeMap<i64, i64>,
 ) -> BTreeMap<String, i64> {
     let pairs: Vec<(usize, usize)> = edges(nodes, pairs).collect();
-    let is_dependent = |number: usize| pairs.iter().any(|(dependent, _)| *dependent == number);
+    // An unchanged object is never written. It only passes on what its own dependencies say.
+    let mut is_dependent = vec![false; nodes.len()];
+    for number in 0..nodes.len() {
+        let mut dependencies = pairs.iter().filter(|(dependent, _)| *dependent == number);
+        is_dependent[number] = dependencies.any(|(_, on)| !nodes[*on].is_unchanged() || is_dependent[*on]);
+    }
     let mut starts: Vec<i64> = Vec::new();
     // Definitions without dependencies delay all later kinds until they are established. Their own kind is the
     // second of the list, so only the first one can't be delayed.
     for node in nodes {
-        starts.push(wave_starts[&node.wave]);
+        starts.push(wave_starts.get(&node.wave).copied().unwrap_or_default());
     }
     let established = |wave: i64, starts: &[i64]| {
         let definitions = (0..nodes.len()).filter(|number| {
             KINDS[nodes[*number].kind] == "CustomResourceDefinition"
                 && nodes[*number].wave == wave
-                && !is_dependent(*number)
+                && !nodes[*number].is_unchanged()
+                && !is_dependent[*number]
         });
-        definitions.map(|number| starts[number] + nodes[number].delay).max().unwrap_or(wave_starts[&wave])
+        definitions.map(|number| starts[number] + nodes[number].delay).max().unwrap_or(0)
     };
     for number in 0..nodes.len() {
         let node = &nodes[number];
-        let mut start = wave_starts[&node.wave];
-        if node.kind > 1 {
+        let mut start = starts[number];
+        if node.kind > 1 && !node.is_unchanged() {
             start = start.max(established(node.wave, &starts));
         }
         for (_, dependency) in pairs.iter().filter(|(dependent, _)| *dependent == number) {
@@ -182,7 +215,8 @@ fn expected_starts(
         }
         starts[number] = start;
     }
-    (0..nodes.len()).map(|number| (name(nodes, number), starts[number])).collect()
+    let written = (0..nodes.len()).filter(|number| !nodes[*number].is_unchanged());
+    written.map(|number| (name(nodes, number), starts[number])).collect()
 }
 
 fn wave_starts(world: &World) -> BTreeMap<i64, i64> {
@@ -206,7 +240,7 @@ proptest! {
         let mut world = random_world(&nodes, &pairs);
         world.run();
         world.check_replay();
-        check_order(&world.plan, &world.durable);
+        check_order(&world.plan, &world.durable, false);
         let outcome = world.operation().outcome.clone().unwrap();
         prop_assert_eq!(outcome.phase, OperationPhase::Succeeded, "{}", outcome.message);
         let starts = wave_starts(&world);
@@ -238,7 +272,7 @@ proptest! {
                 break;
             }
             world.check_replay();
-            check_order(&world.plan, &world.durable);
+            check_order(&world.plan, &world.durable, false);
             prop_assert_eq!(changes(&world), changes(&calm), "crash before event {}", point);
             prop_assert_eq!(statuses(&world), statuses(&calm), "crash before event {}", point);
         }
@@ -263,12 +297,12 @@ fn phases(world: &World) -> Vec<(String, Option<OperationPhase>)> {
     tasks.map(|(_, task, state)| (label_of(task), state.phase)).collect()
 }
 
-fn begun(world: &World) -> Vec<String> {
+pub fn begun(world: &World) -> Vec<String> {
     let tasks = world.operation().all_tasks().filter(|(_, _, state)| state.progress != Progress::Waiting);
     tasks.map(|(_, task, _)| label_of(task)).collect()
 }
 
-fn set_health(world: &mut World, object: &str, after: i64, status: HealthStatus) {
+pub fn set_health(world: &mut World, object: &str, after: i64, status: HealthStatus) {
     world.configure(object, |fate: &mut Behavior| {
         fate.health = vec![
             (0, health_of(HealthStatus::Progressing, "starting")),
@@ -277,7 +311,7 @@ fn set_health(world: &mut World, object: &str, after: i64, status: HealthStatus)
     });
 }
 
-fn overridden(object: &str, what: Override) -> Input {
+pub fn overridden(object: &str, what: Override) -> Input {
     let scope = Scope::Task(object.parse().unwrap());
     Input::Override { what, scope, by: "ann".into(), reason: "known".into() }
 }
@@ -311,7 +345,7 @@ fn a_failed_dependency_blocks_only_its_dependents_and_a_retry_continues() {
     world.run();
     assert_eq!(world.operation().outcome.as_ref().unwrap().phase, OperationPhase::Succeeded);
     assert_eq!(world.operation().attempt, 2);
-    check_order(&world.plan, &world.durable);
+    check_order(&world.plan, &world.durable, false);
 
     let mut world = World::new(shop(), request());
     set_health(&mut world, "Deployment/database", 1000, HealthStatus::Degraded);

@@ -9,6 +9,7 @@ mod common;
 mod concurrency;
 mod deadlines;
 mod dependencies;
+mod dependency_chains;
 mod diagnostics;
 mod driver;
 mod events;

@@ -283,6 +283,10 @@ fn check_end(world: &World, stubborn: &[TaskId]) {
     }
 }
 
+fn operation_restarts(world: &World) -> bool {
+    world.plan.restart_on_retry || world.operation().header.request.retry.restart
+}
+
 /// Checks the invariants of all writes and events.
 fn check_history(world: &World) {
     let mut created: BTreeMap<(TaskId, u32), u32> = BTreeMap::new();
@@ -337,7 +341,8 @@ fn check_history(world: &World) {
             _ => {}
         }
     }
-    crate::dependencies::check_order(&world.plan, &world.durable);
+    let restarts = operation_restarts(world);
+    crate::dependencies::check_order(&world.plan, &world.durable, restarts);
     assert!(applied.iter().all(|(key, n)| *n <= allowed(key)), "applied twice in one attempt: {applied:?}");
 }
 

@@ -19,6 +19,7 @@ use tidegate_model::{Observation, Plan, SyncRequest, Task, TaskId};
 
 pub use behavior::{Behavior, Disturbances, EvidenceKind, Reply, Rng, health_of};
 pub use cluster::{Change, Cluster, Write};
+pub use disturbances::executed_dependencies;
 
 use crate::build::{DIGEST, at, id};
 use crate::common::EventQueue;

@@ -179,8 +179,8 @@ fn earlier_wave_error(operation: &Operation, id: TaskId, name: &str) -> Option<S
 /// call that can't be recalled may be creating its object.
 fn released_dependent(operation: &Operation, id: TaskId) -> Option<String> {
     let step = operation.step_of_task(id).filter(|step| *step == WaveStep::Applying);
-    let (_, state) = operation.task(id).filter(|_| step.is_some())?;
-    let mut dependents = operation.graph.dependents_of(id).filter(|_| state.satisfies_dependents());
+    step.filter(|_| operation.satisfies_dependents(&operation.cursor, id))?;
+    let mut dependents = operation.waiting_for(id).into_iter();
     let released = dependents.find(|dependent| operation.cursor.released.contains(dependent))?;
     operation.plan.task(released).map(messages::describe_task)
 }

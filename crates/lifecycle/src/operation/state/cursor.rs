@@ -28,6 +28,8 @@ pub struct Cursor {
     pub deadlines: BTreeSet<(Timestamp, TaskId)>,
     /// Number of unsatisfied dependencies of each task that has dependencies.
     pub unmet: BTreeMap<TaskId, u32>,
+    /// Prunes that must not run because an object that depends on theirs was kept.
+    pub withheld_prunes: BTreeSet<TaskId>,
     /// Tasks with dependencies whose manifests still wait for a dependency.
     pub blocked: BTreeSet<TaskId>,
     /// Tasks whose dependencies are satisfied and whose manifests haven't been applied yet.

@@ -16,19 +16,28 @@ pub struct DependencyGraph {
 }
 
 impl DependencyGraph {
-    /// Computes the dependencies between the tasks that a plan executes. An unchanged object satisfies its
-    /// dependents from the start, as it does between waves.
+    /// Computes the dependencies between the tasks that a plan executes. An unchanged object stays in the graph
+    /// only if it connects executed tasks: its dependents also wait for its own dependencies.
     pub(in crate::operation) fn from_plan(plan: &Plan) -> Self {
-        let is_executed = |id: TaskId| {
-            let task = plan.task(id);
-            task.is_some_and(|task| task.action.writes_manifest() || task.action == Action::Prune)
-        };
-        let executed = |one: &&TaskDependency| is_executed(one.dependent) && is_executed(one.dependency);
-        let pairs = plan.dependencies.iter().filter(executed);
-        let dependencies: Vec<(TaskId, TaskId)> = pairs.map(|one| (one.dependent, one.dependency)).collect();
-        let mut dependents: Vec<(TaskId, TaskId)> =
-            dependencies.iter().map(|(dependent, dependency)| (*dependency, *dependent)).collect();
-        dependents.sort_unstable();
+        let action = |id: TaskId| plan.task(id).map(|task| task.action);
+        let is_executed =
+            |id: TaskId| action(id).is_some_and(|action| action.writes_manifest() || action == Action::Prune);
+        let is_unchanged = |id: TaskId| action(id) == Some(Action::Unchanged);
+        let takes_part = |id: TaskId| is_executed(id) || is_unchanged(id);
+        let pairs =
+            plan.dependencies.iter().filter(|one| takes_part(one.dependent) && takes_part(one.dependency));
+        let mut dependencies: Vec<(TaskId, TaskId)> =
+            pairs.map(|one| (one.dependent, one.dependency)).collect();
+        let mut dependents = invert(&dependencies);
+        if dependencies.iter().any(|(one, other)| is_unchanged(*one) || is_unchanged(*other)) {
+            let needed = reachable(&dependencies, is_executed);
+            let waiting = reachable(&dependents, is_executed);
+            dependencies.retain(|(dependent, dependency)| {
+                (is_executed(*dependent) || needed.contains(dependent))
+                    && (is_executed(*dependency) || waiting.contains(dependency))
+            });
+            dependents = invert(&dependencies);
+        }
         let mut graph = Self { dependencies, dependents, turns: BTreeMap::new() };
         if !graph.dependencies.is_empty() {
             graph.turns = graph.compute_turns(plan);
@@ -84,6 +93,24 @@ impl DependencyGraph {
     }
 }
 
+/// Returns the pairs in the other direction, sorted.
+fn invert(pairs: &[(TaskId, TaskId)]) -> Vec<(TaskId, TaskId)> {
+    let mut inverted: Vec<(TaskId, TaskId)> = pairs.iter().map(|(one, other)| (*other, *one)).collect();
+    inverted.sort_unstable();
+    inverted
+}
+
+/// Returns the tasks that the pairs connect to a start, directly or indirectly.
+fn reachable(pairs: &[(TaskId, TaskId)], is_start: impl Fn(TaskId) -> bool) -> BTreeSet<TaskId> {
+    let mut open: Vec<TaskId> = pairs.iter().map(|(one, _)| *one).filter(|id| is_start(*id)).collect();
+    open.dedup();
+    let mut reached = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        open.extend(neighbors(pairs, id).filter(|other| reached.insert(*other)));
+    }
+    reached
+}
+
 fn neighbors(pairs: &[(TaskId, TaskId)], id: TaskId) -> impl Iterator<Item = TaskId> {
     let first = pairs.partition_point(|(task, _)| *task < id);
     pairs.iter().skip(first).take_while(move |(task, _)| *task == id).map(|(_, other)| *other)
@@ -105,9 +132,9 @@ pub(in crate::operation) fn are_dependencies_consistent(plan: &Plan) -> bool {
 }
 
 fn has_cycle(dependencies: &[TaskDependency]) -> bool {
-    let mut dependents: Vec<(TaskId, TaskId)> =
-        dependencies.iter().map(|one| (one.dependency, one.dependent)).collect();
-    dependents.sort_unstable();
+    let pairs: Vec<(TaskId, TaskId)> =
+        dependencies.iter().map(|one| (one.dependent, one.dependency)).collect();
+    let dependents = invert(&pairs);
     let mut unmet: BTreeMap<TaskId, u32> = BTreeMap::new();
     for one in dependencies {
         let count = unmet.entry(one.dependent).or_default();
@@ -169,6 +196,18 @@ mod tests {
             task.action = Action::Prune;
         }
         assert!(!are_dependencies_consistent(&mixed));
+    }
+
+    #[test]
+    fn unchanged_objects_stay_only_between_executed_tasks() {
+        let mut plan = plan(&[("A", 0); 7], &[(0, 1), (1, 2), (2, 3), (4, 3), (0, 5), (5, 6)]);
+        for id in [1, 2, 4, 5, 6] {
+            plan.tasks[id].action = Action::Unchanged;
+        }
+        let graph = DependencyGraph::from_plan(&plan);
+        let id = TaskId;
+        assert_eq!(graph.dependencies, [(id(0), id(1)), (id(1), id(2)), (id(2), id(3))]);
+        assert_eq!(graph.dependents_of(id(3)).collect::<Vec<_>>(), [id(2)]);
     }
 
     #[test]

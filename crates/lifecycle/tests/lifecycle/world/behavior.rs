@@ -19,12 +19,14 @@ pub enum Reply {
     /// The cluster doesn't respond.
     Unreachable,
     Rejected(String),
+    /// The object must not be pruned, for this reason. Only for prunes.
+    LeftAlone(String),
 }
 
 impl Reply {
     pub fn into_result<T>(self, value: T) -> Result<T, CallError> {
         match self {
-            Self::Success => Ok(value),
+            Self::Success | Self::LeftAlone(_) => Ok(value),
             Self::Busy => Err(CallError::transient("the server is busy")),
             Self::RetryAfter(millis) => Err(CallError {
                 retry_after: Some(Duration::from_millis(millis)),

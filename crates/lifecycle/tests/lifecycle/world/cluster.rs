@@ -144,6 +144,9 @@ impl Cluster {
             }
             TaskCommand::Prune { uid } => {
                 let reply = self.next_reply(id, |fate| &mut fate.write);
+                if let Reply::LeftAlone(reason) = reply {
+                    return Answer::Pruned(Ok(PruneResult::LeftAlone { reason }));
+                }
                 let gone = reply == Reply::Success && self.delete_object(id, uid, attempt, now);
                 Answer::Pruned(reply.into_result(if gone {
                     PruneResult::Gone

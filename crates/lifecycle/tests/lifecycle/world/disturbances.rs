@@ -7,7 +7,9 @@ use tidegate_lifecycle::operation::{
     TaskCommand, TaskSelector, WaveName, WaveSelector, WaveStep, apply, outstanding,
 };
 use tidegate_lifecycle::{MachineBatch, Outbox, Runner, RunnerStatus};
-use tidegate_model::{Action, ObservedState, OperationPhase, Override, Phase, Task, TaskDependency, TaskId};
+use tidegate_model::{
+    Action, ObservedState, OperationPhase, Override, Phase, Plan, ResultCode, Task, TaskId,
+};
 
 use super::{Rng, SimEvent, World, label_of};
 use crate::build::at;
@@ -251,18 +253,35 @@ fn check_cursor(state: &State) {
     }
 }
 
-/// Returns true if the plan executes the task of the dependency.
-fn is_at_work(operation: &Operation, one: &TaskDependency) -> bool {
-    let task = operation.plan.task(one.dependency).unwrap();
-    !matches!(task.action, Action::Unchanged | Action::PruneSkipped)
+/// Returns the executed tasks that a task depends on, directly or through unchanged objects.
+pub fn executed_dependencies(plan: &Plan, task: TaskId) -> Vec<TaskId> {
+    let mut all = Vec::new();
+    for one in plan.dependencies.iter().filter(|one| one.dependent == task) {
+        match plan.task(one.dependency).unwrap().action {
+            Action::Unchanged => all.extend(executed_dependencies(plan, one.dependency)),
+            Action::PruneSkipped => {}
+            _ => all.push(one.dependency),
+        }
+    }
+    all
 }
 
+/// Returns true if the dependencies of a task are satisfied. A skipped manifest is satisfied once its own
+/// dependencies are. A kept object never satisfies those that it depends on.
 fn are_dependencies_satisfied(operation: &Operation, task: TaskId) -> bool {
-    let dependencies = operation.plan.dependencies.iter();
-    let mut open = dependencies.filter(|one| one.dependent == task && is_at_work(operation, one));
-    open.all(|one| {
-        let state = &operation.tasks[one.dependency.index()];
-        state.progress == Progress::Done && state.phase == Some(OperationPhase::Succeeded) && !state.held
+    executed_dependencies(&operation.plan, task).into_iter().all(|id| {
+        let state = &operation.tasks[id.index()];
+        let is_prune = operation.plan.task(id).unwrap().action == Action::Prune;
+        let has_ended =
+            state.progress == Progress::Done && state.phase == Some(OperationPhase::Succeeded) && !state.held;
+        has_ended
+            && match state.status {
+                Some(ResultCode::PruneSkipped | ResultCode::Skipped) if is_prune => false,
+                Some(ResultCode::Skipped | ResultCode::MarkedDone) => {
+                    are_dependencies_satisfied(operation, id)
+                }
+                _ => true,
+            }
     })
 }
 
@@ -274,11 +293,7 @@ fn earlier_groups_applied(operation: &Operation, index: u32, task: TaskId) -> bo
             *id < task
                 && earlier.action.writes_manifest()
                 && earlier.gvk.kind != *kind
-                && !operation
-                    .plan
-                    .dependencies
-                    .iter()
-                    .any(|one| one.dependent == *id && is_at_work(operation, one))
+                && executed_dependencies(&operation.plan, *id).is_empty()
         })
         .all(|(_, _, state)| {
             matches!(state.progress, Progress::Running | Progress::Stopping { .. } | Progress::Done)
