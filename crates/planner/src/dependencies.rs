@@ -5,8 +5,9 @@
 
 mod cycles;
 mod entry;
+mod pruned_objects;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tidegate_model::{
     Action, GroupKind, Object, ObjectKey, Phase, SyncRequest, TaskDependency, TaskId, annotations, argo,
@@ -16,6 +17,8 @@ use self::entry::{DependencyEntry, UnsupportedEntry, format_key, parse_entries};
 use crate::draft::TaskDraft;
 use crate::findings::Findings;
 use crate::task_order::{created_kind, created_namespace};
+
+pub(crate) use self::pruned_objects::{delay_needed_objects, keep_needed_objects};
 
 /// Maximum number of unknown names for which similar names are searched.
 const SUGGESTIONS_MAX: usize = 20;
@@ -74,13 +77,21 @@ pub(crate) fn declared_dependencies(object: &Object) -> Option<String> {
     (!is_control_plane).then(|| declared.to_owned())
 }
 
-/// Resolves the dependencies of all tasks. `drafts` are in the order of the plan. `manifest_keys` contains all
-/// objects in the manifests, including those that the sync skips: a dependency on a skipped object has no
-/// effect.
+/// Objects in the manifests.
+#[derive(Debug, Default)]
+pub(crate) struct ManifestObjects {
+    /// Keys of all objects, including those that the sync skips.
+    pub keys: BTreeSet<ObjectKey>,
+    /// Declared dependencies of the objects that the sync skips.
+    pub skipped: BTreeMap<ObjectKey, String>,
+}
+
+/// Resolves the dependencies of all tasks. `drafts` are in the order of the plan. A dependency on an object that
+/// the sync skips stands for the dependencies of that object.
 pub(crate) fn resolve_dependencies(
     request: &SyncRequest,
     drafts: &[TaskDraft],
-    manifest_keys: &BTreeSet<ObjectKey>,
+    manifests: &ManifestObjects,
     findings: &mut Findings,
 ) -> Vec<TaskDependency> {
     if drafts.iter().all(|draft| draft.depends_on.is_none()) {
@@ -89,7 +100,8 @@ pub(crate) fn resolve_dependencies(
     let mut resolver = Resolver {
         drafts,
         by_key: index_by_key(drafts),
-        manifest_keys,
+        manifest_keys: &manifests.keys,
+        skipped: parse_skipped(&manifests.skipped),
         is_deletion: request.deletion.is_some(),
         suggestions_left: SUGGESTIONS_MAX,
         errors: Vec::new(),
@@ -128,6 +140,13 @@ pub(crate) fn resolve_dependencies(
     dependencies
 }
 
+/// Parses the dependencies of skipped objects. Entries that can't be used are reported when the objects are
+/// synced.
+fn parse_skipped(skipped: &BTreeMap<ObjectKey, String>) -> BTreeMap<&ObjectKey, Vec<DependencyEntry>> {
+    let entries = |declared: &String| parse_entries(declared).into_iter().flatten().collect();
+    skipped.iter().map(|(key, declared)| (key, entries(declared))).collect()
+}
+
 fn with_ids(drafts: &[TaskDraft]) -> impl Iterator<Item = (TaskId, &TaskDraft)> {
     (0_u32..).map(TaskId).zip(drafts)
 }
@@ -150,6 +169,7 @@ struct Resolver<'p> {
     drafts: &'p [TaskDraft],
     by_key: HashMap<ObjectKey, Vec<TaskId>>,
     manifest_keys: &'p BTreeSet<ObjectKey>,
+    skipped: BTreeMap<&'p ObjectKey, Vec<DependencyEntry>>,
     is_deletion: bool,
     suggestions_left: usize,
     errors: Vec<(TaskId, DependencyError)>,
@@ -175,8 +195,8 @@ impl<'p> Resolver<'p> {
 
     /// Returns the tasks of the object that an entry names. Without a namespace, the entry names a
     /// cluster-scoped object, or an object in the dependent's namespace.
-    fn find_tasks(&self, draft: &TaskDraft, entry: &DependencyEntry) -> Vec<(TaskId, &'p TaskDraft)> {
-        let keys = entry.keys(&draft.task.namespace);
+    fn find_tasks(&self, entry: &DependencyEntry, namespace: &str) -> Vec<(TaskId, &'p TaskDraft)> {
+        let keys = entry.keys(namespace);
         let named = keys.iter().find_map(|key| self.by_key.get(key)).into_iter().flatten();
         named.filter_map(|id| Some((*id, self.drafts.get(id.index())?))).collect()
     }
@@ -187,18 +207,46 @@ impl<'p> Resolver<'p> {
         draft: &TaskDraft,
         entry: &DependencyEntry,
     ) -> Result<(), DependencyError> {
-        let named = self.find_tasks(draft, entry);
+        let skipped = self.resolve_name(id, draft, entry, &draft.task.namespace)?;
+        let mut open: Vec<&'p ObjectKey> = skipped.into_iter().collect();
+        let mut passed: BTreeSet<&'p ObjectKey> = open.iter().copied().collect();
+        while let Some(key) = open.pop() {
+            let entries = self.skipped.get(key).cloned().unwrap_or_default();
+            for entry in entries {
+                match self.resolve_name(id, draft, &entry, &key.namespace) {
+                    Ok(next) => open.extend(next.filter(|next| passed.insert(next))),
+                    Err(DependencyError::LaterWave { dependent, dependency, phase, wave }) => {
+                        let dependency = format!("{dependency} (through {key})");
+                        return Err(DependencyError::LaterWave { dependent, dependency, phase, wave });
+                    }
+                    // Other errors are reported when the skipped object is synced.
+                    Err(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves a name. Returns the object if the sync skips it and it has dependencies of its own.
+    fn resolve_name(
+        &mut self,
+        id: TaskId,
+        draft: &TaskDraft,
+        entry: &DependencyEntry,
+        namespace: &str,
+    ) -> Result<Option<&'p ObjectKey>, DependencyError> {
+        let named = self.find_tasks(entry, namespace);
         let writes = || named.iter().filter(|(_, other)| !other.task.action.is_prune());
         if let Some((dependency, _)) = writes().find(|(_, other)| place(other) == place(draft)) {
             self.dependencies.push(TaskDependency { dependent: id, dependency: *dependency });
-            return Ok(());
+            return Ok(None);
         }
         // The objects of a deletion may be gone already.
         if self.is_deletion {
-            return Ok(());
+            return Ok(None);
         }
         if writes().any(|(_, other)| place(other) < place(draft)) {
-            return Ok(());
+            return Ok(None);
         }
         let dependent = || draft.task.key().to_string();
         if let Some((_, later)) = writes().next() {
@@ -212,8 +260,8 @@ impl<'p> Resolver<'p> {
                 dependency: pruned.task.key().to_string(),
             });
         }
-        if entry.keys(&draft.task.namespace).iter().any(|key| self.manifest_keys.contains(key)) {
-            return Ok(());
+        if let Some(key) = entry.keys(namespace).iter().find(|key| self.manifest_keys.contains(*key)) {
+            return Ok(self.skipped.get_key_value(key).map(|(key, _)| *key));
         }
         let entry_text = entry.to_string();
         Err(match self.find_nearest(draft, entry) {
@@ -231,7 +279,10 @@ impl<'p> Resolver<'p> {
         }
         let is_pruned_with =
             |other: &TaskDraft| other.task.action == Action::Prune && place(other) == place(draft);
-        let named = self.find_tasks(draft, entry).into_iter().filter(|(_, other)| is_pruned_with(other));
+        let named = self
+            .find_tasks(entry, &draft.task.namespace)
+            .into_iter()
+            .filter(|(_, other)| is_pruned_with(other));
         self.dependencies.extend(named.map(|(dependent, _)| TaskDependency { dependent, dependency: id }));
     }
 

@@ -96,9 +96,9 @@ pub fn plan(input: PlanInput<'_>) -> PlanResult {
         unchanged: input.unchanged_hooks,
     };
     let wanted = sorter.select_targets(input.targets);
-    let mut manifest_keys = wanted.manifest_keys;
+    let mut manifests = wanted.manifests;
     if namespace::needs_namespace(request) {
-        manifest_keys.insert(namespace::namespace_key(&request.namespace));
+        manifests.keys.insert(namespace::namespace_key(&request.namespace));
     }
     let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
     wanted.excluded_keys.iter().for_each(|key| live.mark_has_target(key, Some(true)));
@@ -122,13 +122,13 @@ pub fn plan(input: PlanInput<'_>) -> PlanResult {
     review_selection(request, &drafts, &mut findings);
     availability::mark_availability(&mut drafts, &kinds, input.is_offline, &mut findings);
     let drafts = task_order::sort_tasks(drafts, &request.namespace);
-    let dependencies = dependencies::resolve_dependencies(request, &drafts, &manifest_keys, &mut findings);
+    let dependencies = dependencies::resolve_dependencies(request, &drafts, &manifests, &mut findings);
     left_out.sort_by_key(|left| left.position);
-    let (mut plan, manifests) = assemble_plan(drafts, &findings.errors_by_position());
+    let (mut plan, bundle) = assemble_plan(drafts, &findings.errors_by_position());
     plan.warnings = findings.into_warnings();
     plan.restart_on_retry = restart_on_retry;
     plan.dependencies = dependencies;
-    PlanResult { plan, manifests, excluded: left_out, owned_elsewhere: elsewhere }
+    PlanResult { plan, manifests: bundle, excluded: left_out, owned_elsewhere: elsewhere }
 }
 
 fn review_request(request: &SyncRequest, findings: &mut Findings) {
@@ -178,10 +178,13 @@ fn add_prunes(
     findings: &mut Findings,
 ) -> BTreeSet<ObjectKey> {
     let request = domain.request;
-    let mut extraneous = live.extraneous(request);
+    let extraneous = live.extraneous(request);
     let elsewhere = extraneous.iter().filter(|object| !domain.is_owned(object)).map(|object| object.key());
     let elsewhere = elsewhere.collect();
-    extraneous.retain(|object| is_selected(request, &object.key()));
+    let (selected, others): (Vec<_>, Vec<_>) =
+        extraneous.into_iter().partition(|object| is_selected(request, &object.key()));
+    let others: Vec<_> = others.into_iter().filter(|object| domain.is_owned(object)).collect();
+    let mut extraneous = selected;
     if namespace::needs_namespace(request) {
         let key = namespace::namespace_key(&request.namespace);
         if extraneous.iter().any(|object| object.key() == key) && !namespace::has_namespace_metadata(request)
@@ -202,14 +205,17 @@ fn add_prunes(
     match request.deletion {
         None => {
             drafts.extend(prune::draft_prunes(domain, &extraneous));
+            dependencies::keep_needed_objects(drafts, &others);
             prune::reverse_waves(drafts, |draft| last.contains(&draft.task.key()));
         }
         Some(cascade) => {
             drafts.extend(deletion::draft_deletions(domain, &extraneous, cascade));
+            dependencies::keep_needed_objects(drafts, &others);
             deletion::review_retained(drafts, findings);
             prune::reverse_waves(drafts, |_| false);
         }
     }
+    dependencies::delay_needed_objects(drafts);
     prune::review_prunes(request, drafts, findings);
     elsewhere
 }

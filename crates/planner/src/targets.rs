@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use tidegate_model::{Object, ObjectKey, SyncRequest};
 
+use crate::dependencies::{ManifestObjects, declared_dependencies};
 use crate::excluded_manifest::ExcludedManifest;
 use crate::findings::{FindingSubject, Findings};
 use crate::hook_conditions;
@@ -78,8 +79,8 @@ pub(crate) struct SelectedTargets {
     pub objects: Vec<SyncTarget>,
     /// Keys of objects in the manifests that the sync skips. They aren't pruned either.
     pub excluded_keys: BTreeSet<ObjectKey>,
-    /// Keys of all objects in the manifests.
-    pub manifest_keys: BTreeSet<ObjectKey>,
+    /// All objects in the manifests, for dependencies between them.
+    pub manifests: ManifestObjects,
 }
 
 /// Selection of the targets for one plan.
@@ -116,6 +117,9 @@ impl TargetSelector<'_> {
                         .push(("skipped", format!("{reason}, so the object is neither applied nor pruned")));
                 }
                 self.add_remarks(&scoped, remarks);
+                if let Some(declared) = declared_dependencies(&scoped.object) {
+                    wanted.manifests.skipped.insert(scoped.key.clone(), declared);
+                }
                 if matches!(role, SyncRole::Skip | SyncRole::OtherHook | SyncRole::UnknownHook) {
                     wanted.excluded_keys.insert(scoped.key);
                 }
@@ -133,7 +137,7 @@ impl TargetSelector<'_> {
             wanted.objects.extend(admitted.map(desire));
         }
         self.warn_excluded_hooks(hooks_left_out);
-        wanted.manifest_keys = keys;
+        wanted.manifests.keys = keys;
         wanted
     }
 

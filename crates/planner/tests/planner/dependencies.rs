@@ -11,18 +11,18 @@ use crate::support::{Case, case, codes, crd, manifest_text, manifest_texts};
 
 const ON: &str = "tidegate.dev/depends-on";
 
-fn depends_on(entries: &str) -> String {
+pub fn depends_on(entries: &str) -> String {
     format!("{ON}={entries}")
 }
 
 /// Returns the dependencies as text, such as `Deployment shop/api < ConfigMap shop/settings`.
-fn edges(planned: &PlanResult) -> Vec<String> {
+pub fn edges(planned: &PlanResult) -> Vec<String> {
     let name = |id| planned.plan.task(id).unwrap().key();
     let line = |one: &TaskDependency| format!("{} < {}", name(one.dependent), name(one.dependency));
     planned.plan.dependencies.iter().map(line).collect()
 }
 
-fn messages(case: &Case) -> Vec<String> {
+pub fn messages(case: &Case) -> Vec<String> {
     case.plan()
         .plan
         .warnings

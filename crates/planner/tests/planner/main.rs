@@ -5,6 +5,7 @@
 mod bad_input;
 mod compared_plan;
 mod dependencies;
+mod dependency_chains;
 mod drift;
 mod findings;
 mod hook_conditions;
