@@ -50,6 +50,13 @@ pub trait Machine: 'static {
     /// restart, these alone determine what to execute.
     fn outstanding(state: &Self::State, now: Timestamp) -> Outstanding<Self::Command>;
 
+    /// Returns the time of the next automatic transition that follows from individual subjects. At this time, the
+    /// runner calls [`Machine::advance`], but doesn't visit all subjects. [`Outstanding::wake_at`] doesn't include
+    /// it. Must be fast, because the runner calls it after every step.
+    fn next_transition(_state: &Self::State) -> Option<Timestamp> {
+        None
+    }
+
     /// Returns the outstanding commands for one subject. A machine that overrides
     /// [`Machine::affected_subjects`] or [`Machine::unblocked_subjects`] should also override this function,
     /// and visit only that subject.

@@ -366,7 +366,9 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
 
     fn set_alarm(&mut self, now: Timestamp) {
         let readers_until = self.readers_until.filter(|_| !self.driver.is_writing());
-        let wake_at = self.wake_at.into_iter().chain(self.driver.flush_at()).chain(readers_until).min();
+        let transition_at = M::next_transition(self.driver.state());
+        let times = [self.wake_at, transition_at, self.driver.flush_at(), readers_until];
+        let wake_at = times.into_iter().flatten().min();
         if self.alarm == wake_at {
             return;
         }

@@ -3,7 +3,7 @@
 mod deadlines;
 pub(super) mod ending;
 
-use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
+use tidegate_model::{OperationPhase, Task, TaskId, Timestamp};
 
 use super::messages;
 use super::recorded_event::OperationEvent;
@@ -125,10 +125,6 @@ fn advance_wave(operation: &Operation, index: u32, current: WaveStep, now: Times
     let any = |test: &dyn Fn(&Task, &TaskState) -> bool| {
         operation.wave_tasks(index).any(|(_, task, state)| test(task, state))
     };
-    // A failed wave doesn't wait for dependencies, so the prunes that are waiting for them aren't sent.
-    let is_outstanding_prune = |(id, task, state): (TaskId, &Task, &TaskState)| {
-        is_waiting_prune(task, state) && (!failed || operation.is_released(index, id))
-    };
     match current {
         WaveStep::Held if is_held(operation, index, now) && !operation.is_settled_by_overrides(index) => {
             Vec::new()
@@ -138,12 +134,8 @@ fn advance_wave(operation: &Operation, index: u32, current: WaveStep, now: Times
         WaveStep::Pruning if !operation.cursor_for_wave(index).withheld_prunes.is_empty() => {
             keep_needed_objects(operation, index, now)
         }
-        WaveStep::Pruning if operation.wave_tasks(index).any(is_outstanding_prune) => Vec::new(),
-        WaveStep::AwaitingGone
-            if !failed && any(&|task, state| task.action.is_prune() && is_deleting(state)) =>
-        {
-            Vec::new()
-        }
+        WaveStep::Pruning if has_outstanding_prunes(operation, index, failed) => Vec::new(),
+        WaveStep::AwaitingGone if !failed && operation.has_running_prunes(index) => Vec::new(),
         WaveStep::Clearing if operation.needs_clearing(index) => Vec::new(),
         WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing if failed => {
             // Tasks that were adopted, or applied by an earlier attempt, may still be running. Let them
@@ -192,8 +184,12 @@ fn is_held(operation: &Operation, index: u32, now: Timestamp) -> bool {
     !operation.has_open_gates(index, now) || operation.unconfirmed_prunes(index).next().is_some()
 }
 
-fn is_waiting_prune(task: &Task, state: &TaskState) -> bool {
-    task.action == Action::Prune && state.progress == Progress::Waiting
+/// Returns true if prunes must still be sent. A failed wave doesn't wait for dependencies, so it doesn't send the
+/// prunes that are waiting for them.
+fn has_outstanding_prunes(operation: &Operation, index: u32, failed: bool) -> bool {
+    let cursor = operation.cursor_for_wave(index);
+    let outstanding = if failed { &cursor.released_prunes } else { &cursor.waiting_prunes };
+    !outstanding.is_empty()
 }
 
 fn is_deleting(state: &TaskState) -> bool {

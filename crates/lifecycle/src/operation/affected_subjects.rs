@@ -11,7 +11,8 @@ use crate::machine::AffectedSubjects;
 /// Returns true if the outstanding commands of each task are independent of all other tasks.
 pub(super) fn has_independent_tasks(operation: &Operation) -> bool {
     let waits = match operation.stage {
-        Stage::Wave { step: WaveStep::AwaitingHealth | WaveStep::Settling { .. }, .. } => true,
+        Stage::Wave { step: WaveStep::AwaitingHealth | WaveStep::Settling { .. }, .. }
+        | Stage::Wave { step: WaveStep::Pruning | WaveStep::AwaitingGone, .. } => true,
         Stage::Wave { step: WaveStep::Applying, index } => releases_tasks(operation, index),
         _ => false,
     };
@@ -43,7 +44,6 @@ fn with_dependents(operation: &Operation, id: TaskId) -> AffectedSubjects<Subjec
 fn changes_wake_up(operation: &Operation, id: TaskId, event: &OperationEvent) -> bool {
     let has_deadline = |task: &Task| task.hook.as_ref().is_some_and(|hook| hook.timeout.is_some());
     match event {
-        OperationEvent::HealthChanged { fresh, .. } => !fresh && operation.graph.has_dependents(id),
         OperationEvent::Applied { .. } | OperationEvent::RunnerStarted { .. } => {
             operation.plan.task(id).is_none_or(has_deadline)
         }
@@ -75,7 +75,9 @@ pub(super) fn affected_subjects(operation: &Operation, event: &OperationEvent) -
         | OperationEvent::ReasonChanged { .. }
         | OperationEvent::WatchChanged { .. }
         | OperationEvent::HealthRulesSet { .. } => AffectedSubjects::none(),
-        OperationEvent::TaskCompleted { task, .. }
+        OperationEvent::ObjectDeleted { task }
+        | OperationEvent::DeletionStarted { task }
+        | OperationEvent::TaskCompleted { task, .. }
         | OperationEvent::TaskFailed { task, .. }
         | OperationEvent::DeletionCompleted { task }
         | OperationEvent::HookFinalizerRemoved { task }

@@ -37,6 +37,10 @@ impl Machine for SyncOperation {
 
     implement_machine_core!();
 
+    fn next_transition(state: &State) -> Option<Timestamp> {
+        outstanding::next_transition(state)
+    }
+
     fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
         outstanding::outstanding_for(state, subject, now)
     }

@@ -27,6 +27,16 @@ pub fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
     Outstanding { commands: collected.commands, wake_at: collected.wake_at }
 }
 
+/// Returns the time when the evidence about a dependency starts to count, while the wave is being applied.
+pub(super) fn next_transition(state: &State) -> Option<Timestamp> {
+    let State::Running(operation) = state else { return None };
+    let Stage::Wave { step: WaveStep::Applying, index } = operation.stage else { return None };
+    let has_ended = operation.wave_expired.is_some()
+        || operation.failure.is_some() && !operation.is_sync_fail_wave(index);
+    let (settles_at, _) = operation.cursor.settling.first()?;
+    (!has_ended && operation.header.paused.is_none()).then_some(*settles_at)
+}
+
 pub(super) fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
     let mut commands = match (state, subject) {
         (State::Running(operation), Subject::Task(id) | Subject::Runner(id, _))
@@ -194,7 +204,11 @@ impl CommandCollector {
         match step {
             WaveStep::Held => self.collect_gates(operation, index),
             WaveStep::DryRun => self.collect_checks(operation, operation.wave_tasks(index), true),
-            WaveStep::Pruning => self.collect_prunes(operation, index),
+            WaveStep::Pruning => {
+                for (id, task, state) in operation.wave_tasks(index) {
+                    self.collect_prune(operation, id, task, state);
+                }
+            }
             WaveStep::AwaitingGone => {
                 self.observe_tasks(operation.wave_tasks(index).filter(|(_, _, state)| is_deleting(state)))
             }
@@ -224,17 +238,15 @@ impl CommandCollector {
         self.request_wake(operation.soak_end(index).filter(|until| *until > self.now));
     }
 
-    fn collect_prunes(&mut self, operation: &Operation, index: u32) {
-        for (id, task, state) in operation.wave_tasks(index) {
-            if task.action != Action::Prune {
-                continue;
-            }
-            let waits = state.progress == Progress::Waiting && operation.is_released(index, id);
-            if let (true, Some(live)) = (waits, &task.live) {
-                self.collect_task(operation, id, state, TaskCommand::Prune { uid: live.uid.clone() });
-            } else if is_deleting(state) && operation.graph.has_dependents(id) {
-                self.commands.push(Command::Observe { task: id });
-            }
+    fn collect_prune(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {
+        if task.action != Action::Prune {
+            return;
+        }
+        let is_due = operation.cursor.released_prunes.contains(&id);
+        if let (true, Some(live)) = (is_due, &task.live) {
+            self.collect_task(operation, id, state, TaskCommand::Prune { uid: live.uid.clone() });
+        } else if is_deleting(state) && operation.graph.has_dependents(id) {
+            self.commands.push(Command::Observe { task: id });
         }
     }
 
@@ -254,7 +266,6 @@ impl CommandCollector {
 
     fn collect_apply(&mut self, operation: &Operation, index: u32) {
         let cursor = operation.cursor_for_wave(index);
-        self.request_wake(cursor.settling.first().map(|(at, _)| *at));
         for (id, task, state) in operation.current_apply_group(index).chain(operation.released_tasks(index)) {
             let is_awaited = cursor.awaited_dependencies.contains(&id);
             if !is_awaited && !task.is_hook() && needs_establishment(task, state) {
@@ -316,6 +327,8 @@ impl CommandCollector {
             self.collect_hook_endings(operation, std::iter::once((id, task, state)));
         }
         match operation.stage {
+            Stage::Wave { step: WaveStep::Pruning, .. } => self.collect_prune(operation, id, task, state),
+            Stage::Wave { step: WaveStep::AwaitingGone, .. } if !is_deleting(state) => {}
             Stage::Wave { step: WaveStep::Applying, .. } => {
                 if operation.cursor.released.contains(&id) {
                     self.collect_write(operation, id, task, state);

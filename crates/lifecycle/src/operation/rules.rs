@@ -166,6 +166,12 @@ impl Operation {
         !self.is_final_wave(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
     }
 
+    /// Returns true if objects of the wave are being pruned.
+    pub(crate) fn has_running_prunes(&self, index: u32) -> bool {
+        let is_prune = |id: &TaskId| self.plan.task(*id).is_some_and(|task| task.action.is_prune());
+        self.cursor_for_wave(index).deletions.tasks.iter().any(is_prune)
+    }
+
     /// Returns true if a wave ends with a check of the namespaces that the operation writes to. Applies to
     /// the last wave and to a failed wave, because a lost namespace may be the cause.
     pub(crate) fn needs_verification(&self, index: u32) -> bool {

@@ -24,6 +24,9 @@ impl Cursor {
             if dependencies > 0 {
                 self.unmet.insert(id, u32::try_from(dependencies).unwrap_or(u32::MAX));
             }
+            if task.action == Action::Prune {
+                self.place_prune(operation, id);
+            }
             self.settling.extend(operation.dependency_settles_at(id, task, state).map(|at| (at, id)));
             if operation.is_awaited_dependency(id, task, state) {
                 self.awaited_dependencies.insert(id);
@@ -42,7 +45,7 @@ impl Cursor {
         let dependents: Vec<TaskId> = self.unmet.keys().copied().collect();
         for id in dependents {
             self.place_dependent(operation, id);
-            self.place_prune(operation, id);
+            self.withhold_prune(operation, id);
         }
     }
 
@@ -51,6 +54,10 @@ impl Cursor {
         let (Some(unmet), Some((task, state))) = (self.unmet.get(&id).copied(), operation.task(id)) else {
             return;
         };
+        if task.action == Action::Prune {
+            self.place_prune(operation, id);
+            return;
+        }
         let waits = task.action.writes_manifest() && is_unapplied(state);
         let starts_runner = has_runner(task) && state.progress == Progress::Waiting;
         for (set, is_member) in [
@@ -66,16 +73,35 @@ impl Cursor {
         }
     }
 
-    /// Records whether a prune must not run because a dependent object is kept.
+    /// Records whether a prune still has to be sent, and whether its dependencies are satisfied.
     fn place_prune(&mut self, operation: &Operation, id: TaskId) {
-        let prune = operation.task(id).filter(|(task, _)| task.action == Action::Prune);
-        let Some((_, state)) = prune else { return };
-        if state.progress == Progress::Waiting && operation.kept_dependent(id).is_some() {
+        let waits = is_waiting_prune(operation, id);
+        let is_released = self.unmet.get(&id).is_none_or(|unmet| *unmet == 0);
+        for (set, is_member) in
+            [(&mut self.waiting_prunes, waits), (&mut self.released_prunes, waits && is_released)]
+        {
+            if is_member {
+                set.insert(id);
+            } else {
+                set.remove(&id);
+            }
+        }
+    }
+
+    /// Records whether a prune must not run because an object that depends on its object is kept.
+    fn withhold_prune(&mut self, operation: &Operation, id: TaskId) {
+        if is_waiting_prune(operation, id) && operation.kept_dependent(id).is_some() {
             self.withheld_prunes.insert(id);
         } else {
             self.withheld_prunes.remove(&id);
         }
     }
+}
+
+fn is_waiting_prune(operation: &Operation, id: TaskId) -> bool {
+    let is_waiting =
+        |task: &Task, state: &TaskState| task.action == Action::Prune && state.progress == Progress::Waiting;
+    operation.task(id).is_some_and(|(task, state)| is_waiting(task, state))
 }
 
 /// Returns true if a task has no effect on its object, because the object is unchanged or a user decided so.
@@ -134,7 +160,10 @@ impl Operation {
     pub(super) fn update_dependencies(&self, cursor: &mut Cursor, id: TaskId, before: PriorDependencies) {
         let Some((task, state)) = self.task(id) else { return };
         cursor.place_dependent(self, id);
-        cursor.place_prune(self, id);
+        if task.action == Action::Prune {
+            cursor.place_prune(self, id);
+            cursor.withhold_prune(self, id);
+        }
         let settles_at = self.dependency_settles_at(id, task, state);
         if before.settles_at != settles_at {
             before.settles_at.map(|at| cursor.settling.remove(&(at, id)));
@@ -146,7 +175,7 @@ impl Operation {
             _ => {}
         }
         if before.was_kept != self.is_kept(id) {
-            self.graph.dependents_of(id).for_each(|dependent| cursor.place_prune(self, dependent));
+            self.graph.dependents_of(id).for_each(|dependent| cursor.withhold_prune(self, dependent));
         }
         let is_satisfied = self.satisfies_dependents(cursor, id);
         if before.satisfied_dependents != is_satisfied {
@@ -229,14 +258,11 @@ impl Operation {
     pub(crate) fn awaits_only_dependencies(&self, index: u32, step: WaveStep) -> bool {
         let cursor = self.cursor_for_wave(index);
         let end = self.wave(index).map(|wave| TaskId(wave.first.saturating_add(wave.count)));
-        let is_sendable_prune = |(id, task, state): (TaskId, &Task, &TaskState)| {
-            task.action.is_prune() && state.progress == Progress::Waiting && self.is_released(index, id)
-        };
         match step {
             WaveStep::Applying => {
                 self.awaits_dependencies(index) && cursor.released.is_empty() && Some(cursor.next) == end
             }
-            WaveStep::Pruning => self.orders_prunes(index) && !self.wave_tasks(index).any(is_sendable_prune),
+            WaveStep::Pruning => self.orders_prunes(index) && cursor.released_prunes.is_empty(),
             _ => false,
         }
     }
@@ -245,10 +271,5 @@ impl Operation {
     pub(crate) fn orders_prunes(&self, index: u32) -> bool {
         let is_prune = |id: &TaskId| self.plan.task(*id).is_some_and(|task| task.action.is_prune());
         self.cursor_for_wave(index).unmet.keys().any(is_prune)
-    }
-
-    /// Returns true if a task's dependencies are satisfied. Always true for a task without dependencies.
-    pub(crate) fn is_released(&self, index: u32, id: TaskId) -> bool {
-        self.cursor_for_wave(index).unmet.get(&id).is_none_or(|unmet| *unmet == 0)
     }
 }

@@ -28,6 +28,10 @@ pub struct Cursor {
     pub deadlines: BTreeSet<(Timestamp, TaskId)>,
     /// Number of unsatisfied dependencies of each task that has dependencies.
     pub unmet: BTreeMap<TaskId, u32>,
+    /// Prunes that haven't been sent yet.
+    pub waiting_prunes: BTreeSet<TaskId>,
+    /// Prunes that haven't been sent yet and whose dependencies are satisfied.
+    pub released_prunes: BTreeSet<TaskId>,
     /// Prunes that must not run because an object that depends on theirs was kept.
     pub withheld_prunes: BTreeSet<TaskId>,
     /// Tasks with dependencies whose manifests still wait for a dependency.

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{HealthStatus, Observation, TaskDependency, TaskId};
+use tidegate_model::{Evidence, HealthStatus, Observation, ObservedState, TaskDependency, TaskId};
 
-use self::build::{DIGEST, at, hook_task, id, observed_state, plan, request, resource};
+use self::build::{DIGEST, at, hook_task, id, observed_state, plan, prune_task, request, resource};
 use super::count_visits;
 use crate::operation::{
-    Answer, ApplyResponse, ClearingResult, Command, DryRunResponse, Input, Stage, Subject, SyncOperation,
-    TaskCommand, WaveStep,
+    Answer, ApplyResponse, ClearingResult, Command, DryRunResponse, Input, PruneResult, Stage, Subject,
+    SyncOperation, TaskCommand, WaveStep,
 };
 use crate::{Arrival, Outbox, Runner};
 
@@ -48,6 +48,7 @@ fn answer_for(command: &TaskCommand) -> Answer {
             warnings: Vec::new(),
         }))),
         TaskCommand::ReleaseHook { .. } => Answer::Released(Ok(())),
+        TaskCommand::Prune { .. } => Answer::Pruned(Ok(PruneResult::DeletionStarted)),
         other => panic!("{other:?} is not expected"),
     }
 }
@@ -143,6 +144,68 @@ fn visits_until_released(width: u32, dependents: u32) -> u64 {
         }
         assert_eq!(runner.state().operation().unwrap().stage, stage);
     })
+}
+
+/// Returns the number of visits while weak evidence about dependencies arrives one by one, and then settles.
+fn visits_until_settled(width: u32) -> u64 {
+    let mut runner = Runner::new(Outbox::default());
+    let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
+    process(&mut runner, 0, Arrival::Input(begin));
+    let mut plan = plan((0..2 * width).map(|n| resource(0, &format!("Deployment/d{n}"))));
+    plan.dependencies =
+        (0..width).map(|n| TaskDependency { dependent: TaskId(width + n), dependency: TaskId(n) }).collect();
+    let planned = Input::Planned { plan: Arc::new(plan), bundle: DIGEST, namespaces: Vec::new() };
+    runner.effects_mut().commands.clear();
+    process(&mut runner, 0, Arrival::Answer { subject: Subject::Plan, input: planned });
+    answer_all(&mut runner, 0);
+    count_visits(|| {
+        for task in 0..width {
+            let mut seen = observed_state("12", HealthStatus::Healthy);
+            if let ObservedState::Present { evidence, .. } = &mut seen {
+                *evidence = Evidence::None;
+            }
+            let observation = Observation { at: at(1), seen };
+            process(&mut runner, 1, Arrival::Input(Input::Observed { task: TaskId(task), observation }));
+        }
+        assert_eq!(runner.effects_mut().commands.len(), 0);
+        settle(&mut runner, 2000);
+        let released = runner.effects_mut().commands.len();
+        assert_eq!(released, usize::try_from(width).unwrap());
+    })
+}
+
+/// Returns the number of visits while objects are pruned one after the other.
+fn visits_until_pruned(width: u32) -> u64 {
+    let mut runner = Runner::new(Outbox::default());
+    let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
+    process(&mut runner, 0, Arrival::Input(begin));
+    let mut plan = plan((0..width).map(|n| prune_task(0, &format!("ConfigMap/c{n}"))));
+    plan.dependencies =
+        (1..width).map(|n| TaskDependency { dependent: TaskId(n), dependency: TaskId(n - 1) }).collect();
+    let planned = Input::Planned { plan: Arc::new(plan), bundle: DIGEST, namespaces: Vec::new() };
+    runner.effects_mut().commands.clear();
+    process(&mut runner, 0, Arrival::Answer { subject: Subject::Plan, input: planned });
+    count_visits(|| {
+        answer_all(&mut runner, 0);
+        for task in 0..width - 1 {
+            let seen = ObservedState::Gone { uid: None };
+            let observation = Observation { at: at(1), seen };
+            process(&mut runner, 1, Arrival::Input(Input::Observed { task: TaskId(task), observation }));
+            answer_all(&mut runner, 1);
+        }
+    })
+}
+
+#[test]
+fn weak_evidence_about_dependencies_costs_linear_work() {
+    let (narrow, wide) = (visits_until_settled(100), visits_until_settled(400));
+    assert!(wide <= 4 * narrow + 400, "{narrow} visits for 100, {wide} for 400");
+}
+
+#[test]
+fn ordered_prunes_cost_linear_work() {
+    let (narrow, wide) = (visits_until_pruned(100), visits_until_pruned(400));
+    assert!(wide <= 4 * narrow + 400, "{narrow} visits for 100, {wide} for 400");
 }
 
 #[test]
