@@ -62,6 +62,7 @@ fn fuzz_log_records() {
                 summary: entry.summary.clone(),
                 blobs: Vec::new(),
                 inventory: None,
+                shard: None,
             };
             if log.append(vec![group]).is_err() {
                 return;

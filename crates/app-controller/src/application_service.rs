@@ -15,8 +15,9 @@ use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, EngineError, HistogramSnapshot, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
 use tidegate_model::{Gvk, ObjectKey, OperationId, Plan, Requester, ResourceSelector, Severity, Warning};
+use tidegate_oplog::Shard;
 use tidegate_state::error::ServiceError;
-use tidegate_state::owned_shards::OwnedShards;
+use tidegate_state::owned_shards::{OwnedShards, check_owned};
 use tidegate_state::simulated;
 use tidegate_state::summaries::SyncWindowSummary;
 use tidegate_views::deletion::DeletionPlan;
@@ -196,6 +197,15 @@ impl ApplicationService {
     /// Returns [`ServiceError::OtherReplica`] if another replica manages it.
     pub fn check_managed(&self, key: &AppKey) -> Result<(), ServiceError> {
         self.shared.check_managed(key)
+    }
+
+    /// Checks that this process runs an operation in this shard.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError::OtherReplica`] if another replica owns the shard.
+    pub fn check_operation(&self, operation: OperationId, shard: Shard) -> Result<(), ServiceError> {
+        check_owned(&self.shared.owned_shards.borrow(), format_args!("operation {operation}"), || shard)
     }
 
     /// Returns true if this process shares the Applications with other replicas.

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use ractor::ActorRef;
 use tidegate_application::AppKey;
 use tidegate_application::machine::Input;
 use tidegate_application::project::project_name;
-use tidegate_executor::{Engine, EngineError, PolicyCheck, Summary};
+use tidegate_executor::{Engine, EngineError, OpenOperation, PolicyCheck};
 use tidegate_health::HealthRules;
+use tidegate_model::OperationId;
 use tidegate_model::argo::ApplicationSource;
-use tidegate_oplog::{Log, Lookup};
+use tidegate_oplog::Log;
 use tidegate_source::RemoteAccess;
 use tidegate_state::error::ServiceError;
 use tidegate_state::gates::GateFile;
@@ -37,7 +39,8 @@ use super::messages::{AppMessage, ChangedRepositories, SupervisorMessage};
 use super::projects::Projects;
 use super::projects::global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
 use super::reconcile_metrics::ReconcileMetrics;
-use super::shared_state::{SharedState, UnpersistedApplications};
+use super::run_operation::find_open_operation;
+use super::shared_state::{Resumptions, SharedState, UnpersistedApplications};
 use super::supervisor::start_supervisor;
 use super::watches::WatchRegistry;
 
@@ -149,6 +152,10 @@ impl ManagedApplications {
         engine.set_policy_check(Arc::clone(&projects) as Arc<dyn PolicyCheck>);
         if owned_shards != OwnedShards::All {
             store.set_owned_shards(owned_shards.clone());
+            let engine = engine.clone();
+            store.set_adoption_check(Arc::new(move |candidates| {
+                without_foreign_operations(engine.clone(), candidates).boxed()
+            }));
         }
         let events = store.watch();
         let application_cache = ApplicationCache::default();
@@ -183,6 +190,7 @@ impl ManagedApplications {
             changed_repositories,
             push_events: broadcast::Sender::new(PUSH_BACKLOG_MAX),
             store_reads: watch::Sender::default(),
+            resumptions: Resumptions::default(),
         });
         let (supervisor, is_settled) = start_supervisor(Arc::clone(&shared)).await?;
         let mut feeding = forward_changes(&shared, &supervisor, events, stirred, has_moved);
@@ -224,8 +232,8 @@ impl ManagedApplications {
     }
 
     /// Manages only the Applications in these shards from now on. Returns once the actors of all other Applications
-    /// have stopped, and the open operations of the managed ones have resumed. Operations of other Applications that
-    /// have started keep running until [`Engine::set_managed`].
+    /// have stopped. The actors of gained Applications start once the Applications have been read, and other replicas have
+    /// finished their operations.
     ///
     /// # Errors
     ///
@@ -238,7 +246,16 @@ impl ManagedApplications {
             _ = current.wait_for(|current| *current == owned) => {}
             _ = supervisor.wait(None) => return Err(EngineError::Stopped.into()),
         }
-        for unresumed in resume_operations(shared).await? {
+        Ok(())
+    }
+
+    /// Resumes the open operations in the shards of this process.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine has stopped or its log can't be read.
+    pub async fn resume_operations(&self) -> Result<(), ServiceError> {
+        for unresumed in resume_operations(&self.service.shared).await? {
             tracing::warn!("{unresumed}");
         }
         Ok(())
@@ -287,16 +304,23 @@ async fn forward<T>(
     }
 }
 
-/// Resumes the open operations of the managed Applications. Returns the operations that this process can't resume,
-/// each with the reason. Applications on declared clusters resume their own operations once the cluster has responded.
-async fn resume_operations(shared: &SharedState) -> Result<Vec<String>, ServiceError> {
-    let SharedState { engine, destinations, .. } = shared;
-    let mut left_alone = Vec::new();
+/// Resumes the open operations in the shards of this process. Returns the operations that this process can't resume, each
+/// with the reason. Applications on declared clusters resume their own operations once the cluster has responded.
+async fn resume_operations(shared: &Arc<SharedState>) -> Result<Vec<String>, ServiceError> {
+    let SharedState { engine, destinations, .. } = shared.as_ref();
+    let (mut left_alone, mut waiting) = (Vec::new(), JoinSet::new());
     let own = destinations.managed().to_string();
-    let open = engine.find(Lookup::open()).await?.into_iter();
-    let is_own =
-        |open: &Summary| open.destination == own && shared.is_managed(&AppKey::parse(&open.application));
-    for open in open.filter(is_own) {
+    for OpenOperation { summary: open, is_owned } in engine.open_operations(None).await? {
+        if !is_owned {
+            continue;
+        }
+        if open.destination != own {
+            // The Application may belong to a different shard by now.
+            if !shared.is_managed(&AppKey::parse(&open.application)) {
+                waiting.spawn(resume_when_reachable(Arc::clone(shared), open.operation));
+            }
+            continue;
+        }
         match engine.resume(open.operation).await {
             // The operation may have finished in the meantime.
             Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {}
@@ -305,7 +329,34 @@ async fn resume_operations(shared: &SharedState) -> Result<Vec<String>, ServiceE
             }
         }
     }
+    shared.resumptions.set(waiting);
     Ok(left_alone)
+}
+
+/// Resumes an operation once its cluster is reachable.
+async fn resume_when_reachable(shared: Arc<SharedState>, operation: OperationId) {
+    let Some((there, _)) = find_open_operation(&shared, operation).await else { return };
+    shared.destinations.await_recorded(&there).await;
+    if let Err(error) = shared.engine.resume(operation).await {
+        tracing::debug!(%operation, %error, "failed to resume an operation");
+    }
+}
+
+/// Returns the Applications among `candidates` without an operation that another replica runs. Operations stay in the shard in
+/// which they were started.
+async fn without_foreign_operations(engine: Engine, mut candidates: BTreeSet<AppKey>) -> BTreeSet<AppKey> {
+    match engine.open_operations(None).await {
+        Ok(open) => {
+            let elsewhere = open.iter().filter(|one| !one.is_owned);
+            let busy: BTreeSet<&str> = elsewhere.map(|one| one.summary.application.as_str()).collect();
+            candidates.retain(|key| !busy.contains(key.instance_name().as_str()));
+            candidates
+        }
+        Err(error) => {
+            tracing::warn!(%error, "failed to list the operations of other replicas; retrying");
+            BTreeSet::new()
+        }
+    }
 }
 
 async fn observe_periodically(shared: Arc<SharedState>, every: Duration, to: ActorRef<SupervisorMessage>) {

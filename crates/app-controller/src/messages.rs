@@ -75,6 +75,8 @@ pub enum SupervisorMessage {
     ProjectRepositoriesChanged(BTreeSet<String>),
     /// A message for this Application's actor.
     Forward(AppKey, AppMessage),
+    /// The messages for an Application have waited too long for its actor to start.
+    RejectHeld(AppKey),
 }
 
 /// Message to an Application's actor.

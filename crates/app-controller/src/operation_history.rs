@@ -15,7 +15,7 @@ use tidegate_oplog::{ApplicationInventory, Log, LogError, Lookup, TypedLog as _}
 use tidegate_planner::Target;
 use tidegate_state::error::ServiceError;
 use tidegate_state::last_sync;
-use tidegate_state::operations::{self, OperationEntry, list_operations};
+use tidegate_state::operations::{self, list_operations};
 
 use super::shared_state::SharedState;
 
@@ -54,20 +54,18 @@ pub struct OpenSync {
     pub is_orphaned: bool,
 }
 
-/// Returns the unfinished syncs of one Application or of all Applications. Reads only the matching syncs,
-/// because there can be thousands.
+/// Returns the unfinished syncs of one Application or of all Applications, except those that other replicas run. Reads only
+/// the matching syncs, because there can be thousands.
 pub async fn open_syncs(
     shared: &Arc<SharedState>,
     of: Option<String>,
     is_meant: impl Fn(OperationId, &str) -> bool + Send + 'static,
 ) -> Result<Vec<OpenSync>, ServiceError> {
+    let all = shared.engine.open_operations(of).await?;
     let log = Arc::clone(&shared.log);
     let reading = tokio::task::spawn_blocking(move || {
-        let all = list_operations(&log, &Lookup { application: of, ..Lookup::open() })?;
-        let is_meant = |one: &OperationEntry| {
-            one.summary.as_ref().is_some_and(|summary| is_meant(one.operation, &summary.application))
-        };
-        let open = all.into_iter().filter(is_meant).filter_map(|one| {
+        let own = all.into_iter().filter(|one| one.is_owned).map(|one| one.summary);
+        let open = own.filter(|one| is_meant(one.operation, &one.application)).filter_map(|one| {
             let (request, view) = load_operation(&log, one.operation).ok()??;
             let is_sync = history::belongs_to_application(&request) && request.deletion.is_none();
             let mut resources = view.resources.iter();

@@ -22,8 +22,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// now.
 pub(super) async fn end_orphaned_syncs(shared: Arc<SharedState>, key: AppKey, before: OperationId) {
     let may_be = move |operation, _: &str| operation < before;
-    let is_managed = |_: &OpenSync| shared.is_managed(&key);
-    end_matching(&shared, Some(key.instance_name()), may_be, is_managed).await;
+    end_matching(&shared, Some(key.instance_name()), may_be, |_| true).await;
 }
 
 /// Stops syncs of Applications that were deleted before this process started. These are syncs of Applications
@@ -43,7 +42,7 @@ pub(super) async fn end_other_orphaned_syncs(
     let is_gone = |open: &OpenSync| {
         let key = AppKey::parse(&open.application);
         let is_lost = !known.contains(&open.application);
-        shared.is_managed(&key) && (open.is_orphaned || is_lost && shared.store.is_authoritative(&key))
+        open.is_orphaned || is_lost && shared.store.is_authoritative(&key)
     };
     end_matching(&shared, None, may_be, is_gone).await;
 }

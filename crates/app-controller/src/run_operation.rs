@@ -124,7 +124,7 @@ pub async fn run(
 }
 
 /// Returns an operation's cluster and state, if the operation has started and hasn't finished.
-async fn find_open_operation(
+pub async fn find_open_operation(
     shared: &Arc<SharedState>,
     operation: OperationId,
 ) -> Option<(Destination, OperationView)> {

@@ -18,11 +18,12 @@ use tidegate_oplog::Log;
 use tidegate_source::Address;
 use tidegate_state::error::ServiceError;
 use tidegate_state::gates::GateFile;
-use tidegate_state::owned_shards::OwnedShards;
+use tidegate_state::owned_shards::{OwnedShards, check_owned};
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::ApplicationStore;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::task::JoinSet;
 
 use super::application_cache::ApplicationCache;
 use super::deletion_queue::DeletionQueue;
@@ -55,6 +56,17 @@ impl UnpersistedApplications {
     /// Removes and returns all keys.
     pub fn take(&self) -> BTreeSet<AppKey> {
         std::mem::take(&mut *self.lock())
+    }
+}
+
+/// Tasks that resume operations of Applications that other replicas manage.
+#[derive(Default)]
+pub struct Resumptions(Mutex<JoinSet<()>>);
+
+impl Resumptions {
+    /// Replaces all tasks.
+    pub fn set(&self, tasks: JoinSet<()>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
     }
 }
 
@@ -110,6 +122,8 @@ pub struct SharedState {
     pub push_events: broadcast::Sender<Arc<WebhookChanges>>,
     /// Number of the most recently requested store read whose changes have been forwarded.
     pub store_reads: watch::Sender<u64>,
+    /// Operations to resume.
+    pub resumptions: Resumptions,
 }
 
 impl SharedState {
@@ -120,13 +134,13 @@ impl SharedState {
 
     /// Returns true if this process manages an Application.
     pub fn is_managed(&self, key: &AppKey) -> bool {
-        self.owned_shards.borrow().contains(|| self.application_cache.log_key(key))
+        self.owned_shards.borrow().contains_key(|| self.application_cache.log_key(key))
     }
 
     /// Returns an error if another replica manages an Application.
     pub fn check_managed(&self, key: &AppKey) -> Result<(), ServiceError> {
-        let subject = format_args!("application {key}");
-        self.owned_shards.borrow().check(subject, || self.application_cache.log_key(key))
+        let shard = || Shard::of_key(self.application_cache.log_key(key));
+        check_owned(&self.owned_shards.borrow(), format_args!("application {key}"), shard)
     }
 
     /// Returns the request that starts an operation in the engine.

@@ -15,6 +15,7 @@ use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_model::OperationId;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_source::Address;
+use tidegate_state::owned_shards::OwnedShards;
 use tidegate_stores::applications::{StoreEvent, StoredApplication};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
@@ -30,6 +31,8 @@ use crate::shutdown::stop_children;
 /// Maximum number of concurrent writes during shutdown, and the time limit for all of them together.
 const CONCURRENT_WRITES_MAX: usize = 16;
 const FINAL_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time that messages wait for an Application that this process is about to manage.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the supervisor. The receiver is notified once all existing Applications are loaded.
 ///
@@ -56,6 +59,8 @@ struct SupervisorState {
     release_timer: Option<AbortHandle>,
     /// First operation of each Application that reuses a deleted Application's name.
     first_operations: BTreeMap<AppKey, OperationId>,
+    /// Messages for Applications that this process is about to manage.
+    held: BTreeMap<AppKey, Vec<AppMessage>>,
     /// Tasks that stop the syncs of deleted Applications; aborted when the supervisor stops.
     cleanup_tasks: JoinSet<()>,
 }
@@ -77,6 +82,7 @@ impl Actor for Supervisor {
             settled_sender,
             release_timer: None,
             first_operations: BTreeMap::new(),
+            held: BTreeMap::new(),
             cleanup_tasks: JoinSet::new(),
         })
     }
@@ -97,7 +103,8 @@ impl Actor for Supervisor {
             SupervisorMessage::GlobalProjectsChanged(update) => {
                 state.compare_projects(&state.shared.projects.set_globals(update));
             }
-            SupervisorMessage::Forward(key, message) => state.forward(&key, message),
+            SupervisorMessage::Forward(key, message) => state.forward(&myself, &key, message),
+            SupervisorMessage::RejectHeld(key) => state.reject_held(&key),
         }
         Ok(())
     }
@@ -133,9 +140,17 @@ impl Actor for Supervisor {
 
 impl SupervisorState {
     /// Forwards a message to an Application's actor, or rejects it.
-    fn forward(&self, key: &AppKey, message: AppMessage) {
+    fn forward(&mut self, myself: &ActorRef<SupervisorMessage>, key: &AppKey, message: AppMessage) {
         match self.actors.get(key).map(PooledActor::actor) {
             Some(Some(actor)) => drop(actor.send_message(message)),
+            None if self.is_starting(key) => {
+                let held = self.held.entry(key.clone()).or_default();
+                if held.is_empty() {
+                    let key = key.clone();
+                    myself.send_after(HOLD_TIMEOUT, move || SupervisorMessage::RejectHeld(key));
+                }
+                held.push(message);
+            }
             missing => {
                 if let AppMessage::StopChild { operation, by, reply } = message {
                     // The operation may be running although its Application no longer exists.
@@ -153,6 +168,21 @@ impl SupervisorState {
                     });
                 }
             }
+        }
+    }
+
+    /// Returns true if this process is about to manage an Application. It reads the Application first, and waits until other
+    /// replicas have finished the operations that were started in their shards.
+    fn is_starting(&self, key: &AppKey) -> bool {
+        let is_shared = *self.shared.owned_shards.borrow() != OwnedShards::All;
+        is_shared
+            && self.shared.engine.manages(&key.instance_name())
+            && self.shared.application_cache.get(key).is_some()
+    }
+
+    fn reject_held(&mut self, key: &AppKey) {
+        for message in self.held.remove(key).into_iter().flatten() {
+            message.reject(format!("another replica is still working on application {key}; retry later"));
         }
     }
 
@@ -185,9 +215,9 @@ impl SupervisorState {
             StoreEvent::Gone(key) => {
                 let is_managed = self.shared.is_managed(&key);
                 self.stop_managing(&key).await;
-                if is_managed {
-                    self.end_syncs(&key).await;
-                }
+                self.reject_held(&key);
+                // A replica runs the syncs that were started in its shards, even if it doesn't manage the Application.
+                self.end_syncs(&key).await;
                 self.shared.application_cache.remove(&key);
                 self.notify_related(&self.shared.dependencies.related(&key));
                 self.shared.dependencies.set_dependencies(&key, BTreeSet::new());
@@ -240,6 +270,9 @@ impl SupervisorState {
         let key = AppKey::of(&application);
         self.stop_managing(&key).await;
         self.first_operations.remove(&key);
+        if !self.is_starting(&key) {
+            self.reject_held(&key);
+        }
         let shared = &self.shared;
         let mut related = shared.dependencies.related(&key);
         related
@@ -303,6 +336,9 @@ impl SupervisorState {
             Ok((actor, _)) => {
                 if self.settled_sender.is_none() {
                     drop(actor.send_message(AppMessage::Input(Input::Step)));
+                }
+                for message in self.held.remove(&key).into_iter().flatten() {
+                    drop(actor.send_message(message));
                 }
                 Some(actor)
             }

@@ -166,32 +166,37 @@ impl AppSetController {
         self.service.clone()
     }
 
-    /// Manages only the ApplicationSets in these shards from now on. Returns once the actors and machines of all other
-    /// ApplicationSets have stopped.
+    /// Manages only the ApplicationSets in these shards from now on. Returns once the actors of all other ApplicationSets
+    /// have stopped. The actors of gained ApplicationSets start once the ApplicationSets have been read.
     ///
     /// # Errors
     ///
-    /// Returns an error if the engine has stopped, or if a machine doesn't stop in time.
+    /// Returns an error if the engine has stopped.
     pub async fn set_owned_shards(&self, owned: OwnedShards) -> Result<(), ServiceError> {
         let shared = &self.service.shared;
         let mut current = shared.owned_shards.subscribe();
         shared.store.set_owned_shards(owned.clone());
         tokio::select! {
-            _ = current.wait_for(|current| *current == owned) => {}
-            _ = self.supervisor.wait(None) => return Err(EngineError::Stopped.into()),
+            _ = current.wait_for(|current| *current == owned) => Ok(()),
+            _ = self.supervisor.wait(None) => Err(EngineError::Stopped.into()),
         }
-        let engine = &shared.applications.engine;
+    }
+
+    /// Stops the rollouts and deletions outside these shards.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine has stopped, or if a machine doesn't stop in time.
+    pub async fn stop_machines_outside(&self, owned: &OwnedShards) -> Result<(), ServiceError> {
+        let engine = &self.service.shared.applications.engine;
         let open = Lookup::all().and_open();
         let rollouts =
             engine.list_machines::<rollout::Event>(open.clone().and_kind(StreamKind::ROLLOUT)).await?;
         let teardowns = engine.list_machines::<teardown::Event>(open.and_kind(StreamKind::TEARDOWN)).await?;
-        let rollouts = rollouts.into_iter().map(|entry| (entry.stream, entry.summary.set));
-        let teardowns = teardowns.into_iter().map(|entry| (entry.stream, entry.summary.set));
-        let lost = rollouts.chain(teardowns).filter_map(|(stream, set)| {
-            let set = set?;
-            (!owned.contains(|| set)).then_some(stream)
-        });
-        match engine.stop_machines(lost).await {
+        let rollouts = rollouts.into_iter().map(|entry| (entry.stream, entry.shard));
+        let teardowns = teardowns.into_iter().map(|entry| (entry.stream, entry.shard));
+        let lost = rollouts.chain(teardowns).filter(|(_, shard)| !owned.contains(*shard));
+        match engine.stop_machines(lost.map(|(stream, _)| stream)).await {
             true => Ok(()),
             false => Err(ServiceError::refused(
                 "a rollout or deletion of another replica's ApplicationSet has not stopped in time; restart this service",

@@ -7,8 +7,9 @@ use tidegate_app_controller::{SharedState, SupervisorMessage};
 use tidegate_application::AppKey;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_lifecycle::rollout::Options as Cases;
+use tidegate_oplog::Shard;
 use tidegate_state::error::ServiceError;
-use tidegate_state::owned_shards::OwnedShards;
+use tidegate_state::owned_shards::{OwnedShards, check_owned};
 use tidegate_stores::appsets::AppSetStore;
 use tokio::sync::watch;
 
@@ -34,11 +35,12 @@ pub struct AppSetShared {
 impl AppSetShared {
     /// Returns true if this process manages an ApplicationSet.
     pub fn is_managed(&self, key: &AppKey) -> bool {
-        self.owned_shards.borrow().contains(|| key.qualified_name())
+        self.owned_shards.borrow().contains_key(|| key.qualified_name())
     }
 
     /// Returns an error if another replica manages an ApplicationSet.
     pub fn check_managed(&self, key: &AppKey) -> Result<(), ServiceError> {
-        self.owned_shards.borrow().check(format_args!("ApplicationSet {key}"), || key.qualified_name())
+        let shard = || Shard::of_key(key.qualified_name());
+        check_owned(&self.owned_shards.borrow(), format_args!("ApplicationSet {key}"), shard)
     }
 }

@@ -163,8 +163,10 @@ impl SupervisorState {
     /// Resumes the deletions of removed ApplicationSets, except those of other replicas.
     async fn resume_orphaned_deletions(&self) {
         let must_skip = |key: &AppKey, uid: &str| {
-            !self.shared.is_managed(key)
-                || self.actors.get(key).is_some_and(|entry| entry.data.appset.metadata.uid == uid)
+            // An ApplicationSet that this process is about to manage has no actor yet.
+            let existing = self.actors.get(key).map(|entry| entry.data.appset.metadata.uid.clone());
+            let existing = existing.or_else(|| Some(self.shared.cache.get(key)?.metadata.uid.clone()));
+            !self.shared.is_managed(key) || existing.is_some_and(|existing| existing == uid)
         };
         orphaned_deletions::resume_all(&self.shared, must_skip).await;
     }

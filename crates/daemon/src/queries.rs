@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_application::AppKey;
 use tidegate_executor::{Clock as _, Engine, EngineError, HookOutput, Replay, SystemClock, replay};
 use tidegate_lifecycle::operation::{OperationEvent, RETRYING};
 use tidegate_model::OperationId;
@@ -319,9 +318,10 @@ impl Queries {
         if self.running_operations().await?.is_some_and(|running| running.contains(&operation)) {
             return Ok(());
         }
-        let found = self.run_blocking(move |log| operations::find_operation(log, operation)).await?;
-        match found.and_then(|found| found.summary).filter(|summary| summary.finished_at.is_none()) {
-            Some(open) => service.check_managed(&AppKey::parse(&open.application)),
+        // The caller reports errors of the log.
+        let read = move |log: &Log| Ok(log.entry_as::<OperationEvent>(operation).ok().flatten());
+        match self.run_blocking(read).await?.filter(|entry| entry.summary.is_open()) {
+            Some(open) => service.check_operation(operation, open.shard),
             None => Ok(()),
         }
     }
@@ -334,18 +334,13 @@ impl Queries {
         // operation that finishes in between is shown as finished.
         let at_work = self.running_operations().await?;
         let mut listed = self.run_blocking(read).await?;
-        let shared = self.applications_if_ready().filter(ApplicationService::shares_work);
-        // Another replica may run it.
-        let is_other = |one: &OperationEntry| {
-            let application = one.summary.as_ref().map(|summary| AppKey::parse(&summary.application));
-            shared.as_ref().is_some_and(|service| {
-                application.is_none_or(|application| service.check_managed(&application).is_err())
-            })
-        };
+        let is_shared = self.applications_if_ready().is_some_and(|service| service.shares_work());
         for one in &mut listed {
             let is_over = one.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
             let at_work = is_running(at_work.as_ref(), one.operation, is_over);
-            one.at_work = at_work.filter(|_| one.unknown_kind.is_none() && (is_over || !is_other(one)));
+            // Another replica may run the operation.
+            let is_known = is_over || !is_shared || at_work == Some(true);
+            one.at_work = at_work.filter(|_| one.unknown_kind.is_none() && is_known);
         }
         Ok(listed)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_app_controller::ManagedApplications;
 use tidegate_application::AppKey;
 use tidegate_appset_controller::AppSetController;
-use tidegate_executor::{Engine, EngineError};
+use tidegate_executor::Engine;
 use tidegate_oplog::{Ownership, PostgresLog, Shard};
 use tidegate_state::error::ServiceError;
 use tidegate_state::owned_shards::OwnedShards;
@@ -32,7 +32,6 @@ impl ShardedControllers<'_> {
     /// that this process owns, and hands over shards that other replicas ask for. While the database is unavailable,
     /// nothing changes. Returns the reason once this process can't manage anything anymore.
     pub async fn share(&self, log: &Arc<PostgresLog>) -> ServiceError {
-        log.set_shard_keys(self.log_keys());
         let mut managed = BTreeSet::new();
         loop {
             match self.share_once(log, &mut managed).await {
@@ -80,35 +79,32 @@ impl ShardedControllers<'_> {
         // Stop the Applications first, because their deletions wait for the ApplicationSets.
         self.applications.set_owned_shards(kept.clone()).await?;
         self.appsets.set_owned_shards(kept.clone()).await?;
-        Ok(self.set_managed(kept).await?)
+        self.appsets.stop_machines_outside(&kept).await?;
+        Ok(self.engine.set_owned_shards(kept, self.shard_of()).await?)
     }
 
     /// Manages the Applications and ApplicationSets in these shards, which must all be owned by this process, and resumes
-    /// their operations.
+    /// the operations in these shards.
     ///
     /// # Errors
     ///
     /// Returns an error if the engine has stopped or its log has failed.
     pub async fn manage(&self, owned: &BTreeSet<Shard>) -> Result<(), ServiceError> {
         let owned = OwnedShards::Only(owned.clone());
-        self.set_managed(owned.clone()).await?;
+        self.engine.set_owned_shards(owned.clone(), self.shard_of()).await?;
         // Start the ApplicationSets first, because they determine the order in which their Applications are deleted.
         self.appsets.set_owned_shards(owned.clone()).await?;
-        self.applications.set_owned_shards(owned).await
+        self.applications.set_owned_shards(owned).await?;
+        self.applications.resume_operations().await
     }
 
-    /// Returns the function that returns the key of an Application's shard.
-    fn log_keys(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
-        // The log and the engine keep the function, and the shared state contains both.
+    /// Returns the function that returns the shard of an Application's new operations.
+    fn shard_of(&self) -> impl Fn(&str) -> Shard + Send + Sync + 'static {
+        // The engine keeps the function, and the shared state contains the engine.
         let shared = Arc::downgrade(&self.applications.service().shared);
         move |name| match shared.upgrade() {
-            Some(shared) => shared.application_cache.log_key(&AppKey::parse(name)),
-            None => name.to_owned(),
+            Some(shared) => Shard::of_key(shared.application_cache.log_key(&AppKey::parse(name))),
+            None => Shard::of_key(name),
         }
-    }
-
-    async fn set_managed(&self, owned: OwnedShards) -> Result<(), EngineError> {
-        let log_key = self.log_keys();
-        self.engine.set_managed(move |name| owned.contains(|| log_key(name))).await
     }
 }

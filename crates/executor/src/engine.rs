@@ -13,12 +13,13 @@ use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{CallError, OperationView, Verdict};
 use tidegate_model::{ClaimConflictPolicy, Destination, OperationId, SyncRequest};
-use tidegate_oplog::{ApplicationInventory, LogError};
+use tidegate_oplog::{ApplicationInventory, LogError, OwnedShards, Shard};
 use tidegate_planner::{ComparedPlan, Target};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub use self::builder::EngineBuilder;
+pub use self::queries::OpenOperation;
 use crate::actors::operation::Report;
 use crate::actors::supervisor::{Submission, SupervisorMessage};
 use crate::duration_histogram::HistogramSnapshot;
@@ -287,20 +288,28 @@ impl Engine {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Manages only the applications whose names pass a filter. Other engines with the same log manage the others: this
-    /// engine stops their operations without ending them, and refuses to start or resume any. Returns once the operations
-    /// have stopped. Only an operation whose actor has just failed may still have calls to a cluster in flight. The caller
-    /// resumes the open operations of applications that other engines have managed so far.
+    /// Runs only the operations in these shards of a shared log, whichever shard their application's new operations belong to
+    /// by now. Other engines run the others: this engine stops them without ending them, and refuses to start or resume any.
+    /// `shard_of` returns the shard of an application's new operations. Returns once the operations have stopped. Only an
+    /// operation whose actor has just failed may still have calls to a cluster in flight. The caller resumes the open
+    /// operations of shards that other engines have owned so far.
     ///
     /// # Errors
     ///
     /// Returns an error if the engine has stopped or its log has failed.
-    pub async fn set_managed(
+    pub async fn set_owned_shards(
         &self,
-        filter: impl Fn(&str) -> bool + Send + Sync + 'static,
+        owned: OwnedShards,
+        shard_of: impl Fn(&str) -> Shard + Send + Sync + 'static,
     ) -> Result<(), EngineError> {
-        let filter = Arc::new(filter);
-        self.call_supervisor(|reply| SupervisorMessage::SetManaged { filter, reply }).await
+        let shard_of = Arc::new(shard_of);
+        self.call_supervisor(|reply| SupervisorMessage::SetOwnedShards { owned, shard_of, reply }).await
+    }
+
+    /// Returns true if this engine starts the operations of an application.
+    pub fn manages(&self, application: &str) -> bool {
+        let assignment = &self.shared.assignment;
+        assignment.owns(assignment.shard_of(application))
     }
 
     /// Shuts the engine down gracefully: starts no new commands, and records the results of commands in

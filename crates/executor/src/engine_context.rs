@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::actors::log::LogHandle;
+use crate::assignment::CurrentAssignment;
 use crate::clock::Clock;
 use crate::clusters::Clusters;
 use crate::events::EventBroadcaster;
@@ -29,6 +30,8 @@ pub(crate) struct EngineContext {
     /// couldn't be recorded.
     pub log_failure: LogFailure,
     pub log_actor: LogHandle,
+    /// Streams that this engine runs.
+    pub assignment: CurrentAssignment,
     /// Running machines other than operations.
     pub machines: Arc<MachineRegistry>,
     pub clusters: Clusters,

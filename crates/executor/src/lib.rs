@@ -15,6 +15,7 @@
 
 mod actors;
 mod alarm;
+mod assignment;
 mod call_timeouts;
 mod claims;
 mod clock;
@@ -51,7 +52,7 @@ pub use claims::{
 pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
 pub use duration_histogram::{DurationHistogram, HistogramSnapshot};
 pub use effects::{InvalidPlan, OutdatedPlan, StoredPlan, Targets};
-pub use engine::{DEFAULT_IN_FLIGHT, Engine, EngineBuilder};
+pub use engine::{DEFAULT_IN_FLIGHT, Engine, EngineBuilder, OpenOperation};
 pub use error::EngineError;
 pub use events::{EventCursor, EventGap, EventStream, MissingEvents, Replay, replay};
 pub use extensions::{Cancellation, GateReply, GateRequest, HealthRequest, HookResult, HookRun};

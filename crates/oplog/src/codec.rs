@@ -116,6 +116,7 @@ impl<F: StreamRecords> AppendOf<F> {
             summary: Summary { application, set, started_at, finished_at, details },
             blobs: self.blobs,
             inventory: self.inventory,
+            shard: self.shard,
         })
     }
 }
@@ -128,8 +129,8 @@ impl RawEntry {
         let Summary { application, set, started_at, finished_at, details } = self.summary;
         let details = decode(&name, "its summary", &details)?;
         let summary = Summary { application, set, started_at, finished_at, details };
-        let Entry { stream, kind, epoch, sequence, .. } = self;
-        Ok(Entry { stream, kind, epoch, sequence, summary })
+        let Entry { stream, kind, shard, epoch, sequence, .. } = self;
+        Ok(Entry { stream, kind, shard, epoch, sequence, summary })
     }
 }
 

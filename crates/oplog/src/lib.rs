@@ -61,6 +61,7 @@ mod key;
 mod log_copy;
 mod marks;
 mod memory;
+mod owned_shards;
 mod postgres;
 mod quarantine;
 mod retention;
@@ -79,6 +80,7 @@ pub use key::{Fingerprint, LogKey, existing_key};
 pub use log_copy::{CopyCounts, CopyEnd, CopyError, CopyScan};
 pub use marks::{LogAccess, check_not_moved};
 pub use memory::{Fault, MemoryLog};
+pub use owned_shards::OwnedShards;
 pub use postgres::{
     DrainRequest, HeartbeatObserver, KeptKind, LeadAttempt, ListedReplica, Loss, Ownership, PostgresLog,
     PostgresOptions, PostgresTarget, Replica, ReplicaState, Shard, TENURE_COVERAGE,

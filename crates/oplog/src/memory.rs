@@ -22,8 +22,8 @@ use crate::append_checks::{self, AppendState};
 use crate::retention::{self, Growth, HistoryLine, Retention, RetentionDecision};
 use crate::{
     ApplicationInventory, Blobs, Codecs, CompactionResult, Damage, History, Inventories, InventoryUpdate,
-    LoadedStream, LogError, LogStats, Lookup, OperationLog, RawAppend, RawEntry, RawLoadedStream, Record,
-    StreamName, Summary,
+    LoadedStream, LogError, LogStats, Lookup, OperationLog, OwnedShards, RawAppend, RawEntry,
+    RawLoadedStream, Record, Shard, StreamName, Summary,
 };
 
 /// Point at which an append fails.
@@ -44,6 +44,8 @@ pub struct MemoryLog {
     process: u64,
     /// Stream kinds known to the process, or `None` for all.
     codecs: Option<Codecs>,
+    /// Shards whose streams this handle may write to.
+    owned: Arc<Mutex<OwnedShards>>,
 }
 
 impl std::fmt::Debug for MemoryLog {
@@ -77,6 +79,7 @@ struct Storage {
 
 struct StoredStream {
     append_state: AppendState,
+    shard: Shard,
     /// Sequence number of the last removed event.
     base: u64,
     events: Vec<Record>,
@@ -111,7 +114,14 @@ impl StoredStream {
 
     fn to_entry(&self, stream: StreamId) -> RawEntry {
         let AppendState { kind, last, epoch, .. } = &self.append_state;
-        RawEntry { stream, kind: kind.clone(), epoch: *epoch, sequence: *last, summary: self.summary.clone() }
+        RawEntry {
+            stream,
+            kind: kind.clone(),
+            shard: self.shard,
+            epoch: *epoch,
+            sequence: *last,
+            summary: self.summary.clone(),
+        }
     }
 
     fn matches(&self, lookup: &Lookup, codecs: Option<&Codecs>) -> bool {
@@ -127,6 +137,11 @@ impl StoredStream {
     }
 }
 
+/// Returns the shard of a new stream.
+fn shard_of(append: &RawAppend) -> Shard {
+    append.shard.unwrap_or_else(|| append.summary.default_shard(append.stream))
+}
+
 fn to_u64(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
@@ -140,7 +155,7 @@ impl Default for MemoryLog {
 impl MemoryLog {
     /// Creates an empty log that accepts streams of any kind.
     pub fn new() -> Self {
-        Self { shared: Arc::default(), process: 0, codecs: None }
+        Self { shared: Arc::default(), process: 0, codecs: None, owned: Arc::default() }
     }
 
     /// Starts the next process on the same storage. Handles of earlier processes can't write from then on, as
@@ -150,7 +165,23 @@ impl MemoryLog {
         shared.process += 1;
         shared.is_poisoned = false;
         (shared.fault, shared.free_blobs) = (None, None);
-        Self { shared: Arc::clone(&self.shared), process: shared.process, codecs: self.codecs.clone() }
+        Self {
+            shared: Arc::clone(&self.shared),
+            process: shared.process,
+            codecs: self.codecs.clone(),
+            owned: Arc::default(),
+        }
+    }
+
+    /// Returns a handle for a replica, which owns the shards of [`MemoryLog::set_owned_shards`]. At first, it owns none.
+    #[must_use]
+    pub fn new_replica(&self) -> Self {
+        Self { owned: Arc::new(Mutex::new(OwnedShards::Only(BTreeSet::new()))), ..self.clone() }
+    }
+
+    /// Sets the shards that this replica owns. Its appends to streams in other shards are rejected.
+    pub fn set_owned_shards(&self, owned: OwnedShards) {
+        *self.owned.lock().unwrap_or_else(PoisonError::into_inner) = owned;
     }
 
     /// Restricts the process to these stream kinds.
@@ -226,6 +257,10 @@ impl MemoryLog {
         let append_state = append_states.entry(stream).or_insert_with(|| {
             before.map_or_else(|| AppendState::new(append.kind.clone()), |stored| stored.append_state.clone())
         });
+        let shard = before.map_or_else(|| shard_of(append), |stored| stored.shard);
+        if !self.owned.lock().unwrap_or_else(PoisonError::into_inner).contains(shard) {
+            return Err(LogError::OtherReplica { stream: name(), shard });
+        }
         append_state.check_append(append)?;
         append_checks::check_append_size(append)?;
         if let Some(&digest) = append.blobs.iter().find(|digest| !shared.blobs.contains_key(digest)) {
@@ -267,6 +302,7 @@ impl Storage {
         self.growth.streams += usize::from(was_open && !append.summary.is_open());
         let stored = self.streams.entry(append.stream).or_insert_with(|| StoredStream {
             append_state: AppendState::new(append.kind.clone()),
+            shard: shard_of(&append),
             base: 0,
             events: Vec::new(),
             snapshot: None,

@@ -161,9 +161,6 @@ impl Loss {
     }
 }
 
-/// Function from an Application's name to the key of its shard.
-type ShardKeys = Box<dyn Fn(&str) -> String + Send + Sync>;
-
 struct Inner {
     target: PostgresTarget,
     incarnation: Uuid,
@@ -191,8 +188,6 @@ struct Inner {
     observer: Option<Arc<dyn HeartbeatObserver>>,
     /// ID of the log, once joined.
     log_id: OnceLock<Uuid>,
-    /// Keys of the Applications' shards, if they differ from the Applications' names.
-    shard_keys: OnceLock<ShardKeys>,
     is_closing: AtomicBool,
     /// Start of the monotonic time for the watch.
     started_at: Instant,
@@ -290,7 +285,6 @@ impl PostgresLog {
             drain_request: channel::Sender::new(false),
             observer,
             log_id: OnceLock::new(),
-            shard_keys: OnceLock::new(),
             is_closing: AtomicBool::new(false),
             started_at: Instant::now(),
         });
@@ -342,13 +336,6 @@ impl PostgresLog {
     /// Returns the ID of the log, which is the same for all its replicas.
     pub fn log_id(&self) -> Uuid {
         self.inner.log_id.get().copied().unwrap_or_default()
-    }
-
-    /// Sets the function that returns the key of an Application's shard, given the Application's name in the log. New
-    /// streams of the Application belong to this shard. Without the function, the key is the name. Has no effect if the
-    /// function is already set.
-    pub fn set_shard_keys(&self, key_of: impl Fn(&str) -> String + Send + Sync + 'static) {
-        let _ = self.inner.shard_keys.set(Box::new(key_of));
     }
 
     /// Gives up all shards and leaves, so that a standby can take over at once.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, StreamId, StreamKind, StreamRecords, Timestamp};
 
-use crate::InventoryUpdate;
+use crate::{InventoryUpdate, Shard};
 
 /// Epoch of a stream's writer. A process that takes over a stream uses a higher epoch than its predecessors,
 /// and their appends are rejected from then on ([`crate::LogError::Fenced`]).
@@ -97,6 +97,9 @@ pub struct Append<F, S, D> {
     pub blobs: Vec<Digest>,
     /// Change to an inventory, made atomically with the events.
     pub inventory: Option<InventoryUpdate>,
+    /// Shard that stores the stream. Only used by the first append. [default: the shard of the ApplicationSet or application
+    /// in the summary]
+    pub shard: Option<Shard>,
 }
 
 /// Encoded records to append.
@@ -123,6 +126,7 @@ impl<F: StreamRecords> AppendOf<F> {
             summary,
             blobs: Vec::new(),
             inventory: None,
+            shard: None,
         }
     }
 }
@@ -153,6 +157,14 @@ impl<D> Summary<D> {
     pub fn is_open(&self) -> bool {
         self.finished_at.is_none()
     }
+
+    /// Returns the shard of the stream, unless its first append set another one.
+    pub(crate) fn default_shard(&self, stream: StreamId) -> Shard {
+        match (&self.set, &self.application) {
+            (Some(key), _) | (None, Some(key)) => Shard::of_key(key),
+            (None, None) => Shard::of_key(stream.0.as_bytes()),
+        }
+    }
 }
 
 /// Listing entry of a stream.
@@ -162,6 +174,8 @@ pub struct Entry<D> {
     pub stream: StreamId,
     /// Recorded kind of the stream, possibly unknown to this program.
     pub kind: StreamKind,
+    /// Shard that stores the stream. Never changes.
+    pub shard: Shard,
     /// Epoch of the last writer.
     pub epoch: Epoch,
     /// Sequence number of the last event.

@@ -20,6 +20,7 @@ use tidegate_state::error::ServiceError;
 use tidegate_state::owned_shards::OwnedShards;
 
 pub use folder::FolderStore;
+pub use kubernetes::adoption::AdoptionCheck;
 pub use kubernetes::{KubernetesStore, MANAGED_LABEL, ManagedScope};
 pub use parsed_file::unreconciled_message;
 pub use projects::{ProjectResults, ProjectSet};
@@ -94,6 +95,10 @@ pub trait ApplicationStore: Send + Sync + 'static {
     /// Sets the shards whose Applications this process manages. The watch reports the change, and then
     /// [`StoreEvent::OwnedShards`]. Only for a store that several replicas can use.
     fn set_owned_shards(&self, _: OwnedShards) {}
+
+    /// Sets the check before this process starts to manage an Application in one of its shards. Must be called before
+    /// [`watch`](Self::watch). Only for a store that several replicas can use.
+    fn set_adoption_check(&self, _: AdoptionCheck) {}
 
     /// Requests an early read if the store doesn't report changes by itself. Returns the number to expect in
     /// [`StoreEvent::ReadDone`].

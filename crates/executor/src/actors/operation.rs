@@ -20,6 +20,7 @@ use tidegate_lifecycle::operation::{
 };
 use tidegate_lifecycle::{RunnerError, RunnerStatus};
 use tidegate_model::{Digest, OperationId, StoredPlanRef, SyncRequest, Timestamp};
+use tidegate_oplog::Shard;
 use tokio::sync::oneshot;
 
 use crate::engine_context::EngineContext;
@@ -108,6 +109,8 @@ pub(crate) struct OperationArguments {
     pub shared: Arc<EngineContext>,
     pub report: Reporter,
     pub operation: OperationId,
+    /// Shard that stores the operation.
+    pub shard: Shard,
     /// True once this engine has held the operation's claim.
     pub claim_held: Arc<AtomicBool>,
     pub start: Start,
@@ -148,7 +151,7 @@ impl Actor for OperationActor {
         myself: ActorRef<OperationMessage>,
         arguments: OperationArguments,
     ) -> Result<OperationState, ActorProcessingErr> {
-        let OperationArguments { shared, report, operation: id, claim_held, start } = arguments;
+        let OperationArguments { shared, report, operation: id, shard, claim_held, start } = arguments;
         let inbox = Inbox::new({
             let myself = myself.clone();
             move || drop(myself.send_message(OperationMessage::InboxReady))
@@ -156,7 +159,7 @@ impl Actor for OperationActor {
         let effects = |recovered, to_plan| {
             SyncEffects::new(
                 Arc::clone(&shared),
-                id,
+                (id, shard),
                 inbox.clone(),
                 Arc::clone(&claim_held),
                 recovered,

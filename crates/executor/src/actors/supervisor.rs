@@ -74,9 +74,8 @@ impl Actor for Supervisor {
             resuming: HashMap::new(),
             recent_results: RecentResults::default(),
             reads: Arc::new(Semaphore::new(CONCURRENT_READS_MAX)),
-            is_managed: Arc::new(|_| true),
             handovers: Vec::new(),
-            filter_changes: 0,
+            shard_changes: 0,
             is_stopping: false,
             shutdown_replies: Vec::new(),
         };
@@ -97,8 +96,8 @@ impl Actor for Supervisor {
         let Some(message) = state.defer(message) else { return Ok(()) };
         match message {
             SupervisorMessage::Submit(submit) => state.submit(&myself, submit).await,
-            SupervisorMessage::OpenOperationsLoaded { filter_changes, open } => {
-                state.receive_open_operations(&myself, filter_changes, open).await
+            SupervisorMessage::OpenOperationsLoaded { shard_changes, open } => {
+                state.receive_open_operations(&myself, shard_changes, open).await
             }
             SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply, false),
             SupervisorMessage::OperationRead { operation, purpose, result } => {
@@ -143,7 +142,9 @@ impl Actor for Supervisor {
             }
             SupervisorMessage::StartLinkedActor(part) => state.start_linked_actor(&myself, part).await,
             SupervisorMessage::Report(Report::LogFailed { reason }) => state.handle_log_failure(&reason),
-            SupervisorMessage::SetManaged { filter, reply } => state.set_managed(filter, reply),
+            SupervisorMessage::SetOwnedShards { owned, shard_of, reply } => {
+                state.set_owned_shards(owned, shard_of, reply);
+            }
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
         Ok(())
@@ -275,10 +276,10 @@ impl SupervisorState {
     }
 
     fn load_open_operations(&self, myself: &ActorRef<SupervisorMessage>) {
-        let (shared, myself, filter_changes) = (self.shared.clone(), myself.clone(), self.filter_changes);
+        let (shared, myself, shard_changes) = (self.shared.clone(), myself.clone(), self.shard_changes);
         tokio::spawn(async move {
             let open = run_blocking(&shared.log, |log| list_summaries(log, Lookup::open())).await;
-            let _ = myself.send_message(SupervisorMessage::OpenOperationsLoaded { filter_changes, open });
+            let _ = myself.send_message(SupervisorMessage::OpenOperationsLoaded { shard_changes, open });
         });
     }
 
@@ -286,10 +287,10 @@ impl SupervisorState {
     async fn receive_open_operations(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
-        filter_changes: u64,
+        shard_changes: u64,
         open: Result<Vec<Summary>, LogError>,
     ) {
-        if filter_changes != self.filter_changes {
+        if shard_changes != self.shard_changes {
             return self.load_open_operations(myself);
         }
         let mut submits = std::mem::take(&mut self.waiting_submissions).into_iter();
@@ -325,15 +326,16 @@ impl SupervisorState {
             // The submitter has dropped its request and assumes that the operation hasn't started.
             return self.start_next(myself, &application);
         }
-        if let Err(error) = self.check_can_start().and_then(|()| self.check_managed(&application)) {
-            return drop(reply.send(Err(error)));
-        }
+        let shard = match self.check_can_start().and_then(|()| self.check_managed(&application)) {
+            Ok(shard) => shard,
+            Err(error) => return drop(reply.send(Err(error))),
+        };
         // The caller chose this ID, and may have submitted the same operation before.
         if let Some(message) = self.recent_results.final_message(operation).map(str::to_owned) {
             let _ = reply.send(Err(EngineError::AlreadyFinished { operation, message }));
             return self.start_next(myself, &application);
         }
-        let about = OperationMetadata::new(&request);
+        let about = OperationMetadata::new(&request, shard);
         let start = Start::New { request, targets, plan, submitted: handed_over };
         let begun = self.spawn_operation(myself, operation, about, start).await;
         match (&begun, &mut self.open) {
@@ -358,6 +360,7 @@ impl SupervisorState {
                 Arc::new(move |report| drop(myself.send_message(SupervisorMessage::Report(report))))
             },
             operation,
+            shard: about.shard,
             claim_held: Arc::clone(&about.claim_held),
             start,
         };
@@ -366,8 +369,9 @@ impl SupervisorState {
             .map_err(|error| EngineError::StartFailed { operation, reason: error.to_string() })?;
         self.actor_roles.insert(actor.get_id(), ActorRole::Operation(operation));
         let waiters = self.running.remove(&operation).map(|child| child.waiters).unwrap_or_default();
-        let OperationMetadata { application, destination, restarts, claim_held } = about;
-        let child = Child { actor, application, destination, restarts, claim_held, is_down: false, waiters };
+        let OperationMetadata { application, shard, destination, restarts, claim_held } = about;
+        let child =
+            Child { actor, application, shard, destination, restarts, claim_held, is_down: false, waiters };
         self.running.insert(operation, child);
         Ok(())
     }
@@ -437,9 +441,8 @@ impl SupervisorState {
 
     /// Handles an actor that was asked to stop and exited without a report.
     fn handle_actor_end(&mut self, operation: OperationId) {
-        let child = self.running.get(&operation);
-        let handed_over =
-            child.map(|child| &child.application).filter(|name| !(self.is_managed)(name)).cloned();
+        let child = self.running.get(&operation).filter(|_| self.is_handed_over(operation));
+        let handed_over = child.map(|child| child.application.clone());
         self.abandon_operation(operation, || match &handed_over {
             Some(application) => EngineError::HandedOver { application: application.clone() },
             None => EngineError::ShuttingDown,

@@ -16,6 +16,7 @@ use uuid::{NoContext, Timestamp, Uuid};
 use super::{DEFAULT_IN_FLIGHT, Engine};
 use crate::actors::log::LogHandle;
 use crate::actors::supervisor::Supervisor;
+use crate::assignment::CurrentAssignment;
 use crate::clock::{Clock, SystemClock};
 use crate::clusters::{ClusterHandle, Clusters};
 use crate::engine_context::{Compaction, CurrentHealthRules, EngineContext};
@@ -216,6 +217,7 @@ impl EngineBuilder {
             log: self.log,
             log_failure: LogFailure::default(),
             log_actor: LogHandle::new(),
+            assignment: CurrentAssignment::default(),
             machines: Arc::default(),
             clusters,
             worker: self.worker,

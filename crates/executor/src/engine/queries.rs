@@ -7,7 +7,7 @@ use tidegate_lifecycle::operation::{
     Driver, Explanation, OperationEvent, OperationView, State, explain, view,
 };
 use tidegate_model::OperationId;
-use tidegate_oplog::{CompactionResult, Lookup, Retention, TypedLog as _};
+use tidegate_oplog::{CompactionResult, EntryOf, Lookup, Retention, TypedLog as _};
 
 use super::Engine;
 use crate::actors::operation::Inspection;
@@ -18,6 +18,15 @@ use crate::log::{Log, run_blocking};
 use crate::offline::list_summaries;
 use crate::output::{HookOutput, RunningHooks, RunningHooksSource, follow_operation};
 use crate::summary::Summary;
+
+/// Operation that has started and hasn't finished, according to the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOperation {
+    /// Summary of the operation.
+    pub summary: Summary,
+    /// True if this engine runs the operation, and false if another engine with the same log does.
+    pub is_owned: bool,
+}
 
 impl Engine {
     /// Returns the operations running in this engine.
@@ -67,6 +76,20 @@ impl Engine {
     /// Returns summaries of all matching operations, oldest first.
     pub async fn find(&self, lookup: Lookup) -> Result<Vec<Summary>, EngineError> {
         Ok(run_blocking(&self.shared.log, move |log| list_summaries(log, lookup)).await?)
+    }
+
+    /// Returns the open operations of one application, or of all, oldest first.
+    pub async fn open_operations(
+        &self,
+        application: Option<String>,
+    ) -> Result<Vec<OpenOperation>, EngineError> {
+        let lookup = Lookup { application, ..Lookup::open() };
+        let open = run_blocking(&self.shared.log, move |log| log.find_as::<OperationEvent>(lookup)).await?;
+        let with_owner = |entry: EntryOf<OperationEvent>| OpenOperation {
+            is_owned: self.shared.assignment.owns(entry.shard),
+            summary: entry.into(),
+        };
+        Ok(open.into_iter().map(with_owner).collect())
     }
 
     /// Returns all stored events of an operation.

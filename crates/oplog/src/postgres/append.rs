@@ -22,12 +22,13 @@ use uuid::Uuid;
 
 use super::Inner;
 use super::connection::{Parameter, call_error, within};
-use super::distribution::Shard;
 use crate::append_checks::{self, AppendState};
 use crate::frame::{self, Address, Family};
 use crate::inventory::{InventoryRow, inventory_id};
 use crate::store::chain_digest;
-use crate::{ApplicationInventory, Epoch, InventoryUpdate, LogError, RawAppend, Record, StreamName, Summary};
+use crate::{
+    ApplicationInventory, Epoch, InventoryUpdate, LogError, RawAppend, Record, Shard, StreamName, Summary,
+};
 
 /// Class of the errors about exhausted resources.
 const RESOURCES_CLASS: &str = "53";
@@ -94,22 +95,6 @@ impl StreamChange {
 }
 
 impl Inner {
-    /// Returns the shard of a new stream.
-    pub(super) fn shard_of(&self, stream: StreamId, appset: Option<&str>, application: Option<&str>) -> i16 {
-        match (appset, application) {
-            (Some(appset), _) => Shard::of_key(appset).number(),
-            (None, Some(application)) => self.shard_of_application(application),
-            (None, None) => Shard::of_key(stream.0.as_bytes()).number(),
-        }
-    }
-
-    pub(super) fn shard_of_application(&self, application: &str) -> i16 {
-        match self.shard_keys.get() {
-            Some(key_of) => Shard::of_key(key_of(application)).number(),
-            None => Shard::of_key(application).number(),
-        }
-    }
-
     /// Checks a group and computes its rows.
     pub(super) async fn prepare(
         &self,
@@ -161,12 +146,12 @@ impl Inner {
         heads: &HashMap<StreamId, StreamHead>,
         append: &RawAppend,
     ) -> Result<(), LogError> {
-        let (stream, Summary { set, application, .. }) = (append.stream, &append.summary);
+        let stream = append.stream;
         let change = rows.streams.entry(stream).or_insert_with(|| {
             let before = heads.get(&stream).cloned();
             let after = before.clone().unwrap_or_else(|| StreamHead {
                 state: AppendState::new(append.kind.clone()),
-                shard: self.shard_of(stream, set.as_deref(), application.as_deref()),
+                shard: append.shard.unwrap_or_else(|| append.summary.default_shard(stream)).number(),
                 digest: Digest([0; 32]),
                 is_reduced: false,
                 details: None,

@@ -204,7 +204,7 @@ impl Inner {
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id) \
              INSERT INTO details (stream, kind, content) SELECT id, $17, $18 FROM added";
         let Summary { application, set, started_at, finished_at, details } = &image.summary;
-        let shard = self.shard_of(image.stream, set.as_deref(), application.as_deref());
+        let shard = image.summary.default_shard(image.stream).number();
         let snapshot = image.snapshot.as_ref().map(|snapshot| signed(snapshot.sequence));
         let finished_at = finished_at.map(|at| at.as_millis());
         let parameters: [Parameter<'_>; 18] = [

@@ -9,13 +9,14 @@ use tokio_postgres::{Client, Row};
 use super::Inner;
 use super::append::{digest, kind, unsigned};
 use super::connection::{Parameter, within};
+use super::distribution::Shard;
 use crate::frame::{self, Address, Family};
 use crate::store::chain_digest;
 use crate::{Epoch, History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedStream, Record, Summary};
 
 /// Columns of a listing entry.
 const ENTRY_COLUMNS: &str = "s.id, s.kind, s.kind_name, s.epoch, s.last, s.application, s.appset, s.started_at, \
-     s.finished_at, d.kind, d.content";
+     s.finished_at, d.kind, d.content, s.shard";
 
 /// Record of a stream. Records that were copied from a state directory may contain the digest of a blob instead of
 /// their content.
@@ -173,19 +174,22 @@ impl Inner {
 }
 
 fn entry(row: &Row) -> Result<RawEntry, tokio_postgres::Error> {
+    let stream = StreamId(row.try_get(0)?);
     let details: i32 = row.try_get(9)?;
+    let summary = Summary {
+        application: row.try_get(5)?,
+        set: row.try_get(6)?,
+        started_at: Timestamp::from_millis(row.try_get(7)?),
+        finished_at: row.try_get::<_, Option<i64>>(8)?.map(Timestamp::from_millis),
+        details: Record { kind: u16::try_from(details).unwrap_or_default(), content: row.try_get(10)? },
+    };
     Ok(RawEntry {
-        stream: StreamId(row.try_get(0)?),
+        stream,
         kind: kind(row.try_get(1)?, row.try_get(2)?),
+        shard: Shard::from_row(row.try_get(11)?).unwrap_or_else(|| summary.default_shard(stream)),
         epoch: Epoch::new(unsigned(row.try_get(3)?)).unwrap_or(Epoch::FIRST),
         sequence: unsigned(row.try_get(4)?),
-        summary: Summary {
-            application: row.try_get(5)?,
-            set: row.try_get(6)?,
-            started_at: Timestamp::from_millis(row.try_get(7)?),
-            finished_at: row.try_get::<_, Option<i64>>(8)?.map(Timestamp::from_millis),
-            details: Record { kind: u16::try_from(details).unwrap_or_default(), content: row.try_get(10)? },
-        },
+        summary,
     })
 }
 

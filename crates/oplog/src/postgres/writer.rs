@@ -344,9 +344,10 @@ impl Inner {
 
     pub(super) async fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
         let mut writer = self.writer.lock().await;
-        let shard = self.shard_of_application(&update.application);
         loop {
             let client = self.writer_client(&mut writer).await?;
+            // Inventories don't belong to a shard. Any shard shows that this replica is alive.
+            let shard = writer.tenure.keys().next().copied().unwrap_or_default();
             let mut rows = GroupRows::default();
             let written = async {
                 self.add_inventory(&client, &mut rows, update, shard).await.map_err(CommitError::Unknown)?;

@@ -42,6 +42,7 @@ impl ListingRow {
         let Self { application, set, started_at, finished_at, details: (number, content), .. } = self;
         let details = Record { kind: number, content };
         let summary = Summary { application, set, started_at, finished_at, details };
-        RawEntry { stream, kind, epoch, sequence, summary }
+        let shard = summary.default_shard(stream);
+        RawEntry { stream, kind, shard, epoch, sequence, summary }
     }
 }

@@ -4,9 +4,11 @@
 //! ```text
 //! list, watch ──▶ ObservedResources ──▶ StoreEvent, for changes by other clients
 //!                   ▲
+//! adoption ─────────┤
 //! persist ── merge ─┴── write (bound to the observed version; read again and retried after a conflict)
 //! ```
 
+pub mod adoption;
 pub mod observed_resources;
 mod resource;
 pub mod resource_client;
@@ -15,7 +17,7 @@ pub mod status_size;
 use std::collections::BTreeSet;
 use std::env;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
@@ -26,10 +28,11 @@ use tidegate_cluster::{
 };
 use tidegate_model::annotations::{DELETION_REQUESTED_BY, RESOURCES_FINALIZER};
 use tidegate_model::argo::{API_VERSION, AppProject, Application};
-use tidegate_model::{Destination, Gvk};
+use tidegate_model::{Destination, Gvk, Object};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use self::adoption::{Adoption, AdoptionCheck};
 use self::observed_resources::{ObservedResources, writer_of_phase};
 pub use self::resource::{ApplicationKind, parse_application};
 use tidegate_application::AppKey;
@@ -59,6 +62,7 @@ pub struct KubernetesStore {
     pub(crate) client: ResourceClient,
     pub(crate) resources: Arc<Mutex<ObservedResources<ApplicationKind>>>,
     shards_changed: Arc<Notify>,
+    adoption_check: OnceLock<AdoptionCheck>,
 }
 
 impl KubernetesStore {
@@ -74,7 +78,8 @@ impl KubernetesStore {
     ) -> Result<Self, ServiceError> {
         let resources = Arc::new(Mutex::new(ObservedResources::new(scope.clone())));
         let client = ResourceClient { cluster, destination, scope };
-        let store = Self { client, resources, shards_changed: Arc::default() };
+        let store =
+            Self { client, resources, shards_changed: Arc::default(), adoption_check: OnceLock::new() };
         let client = &store.client;
         if !client.has_kind::<ApplicationKind>().await? {
             return Err(ServiceError::refused(format!(
@@ -140,6 +145,7 @@ impl ApplicationStore for KubernetesStore {
             RELIST_DELAYS,
         );
         let (all, shards_changed) = (Arc::clone(&self.resources), Arc::clone(&self.shards_changed));
+        let mut adoption = Adoption::new(self.client.clone(), self.adoption_check.get().cloned());
         let mut followed = select_all(followed.chain([projects.map(StoreWatchEvent::Projects).boxed()]));
         tokio::spawn(async move {
             let mut known: Option<ProjectResults> = None;
@@ -149,6 +155,7 @@ impl ApplicationStore for KubernetesStore {
                 let happened = tokio::select! {
                     happened = followed.next() => happened,
                     () = shards_changed.notified() => Some(StoreWatchEvent::ShardsChanged),
+                    objects = adoption.next(&all) => Some(StoreWatchEvent::Adopted(objects)),
                 };
                 let Some(happened) = happened else { return };
                 // Hold the lock while sending, to preserve the order of events.
@@ -156,6 +163,9 @@ impl ApplicationStore for KubernetesStore {
                 early.extend(all.take_queued());
                 let events = match happened {
                     StoreWatchEvent::ShardsChanged => Vec::new(),
+                    StoreWatchEvent::Adopted(objects) => {
+                        objects.into_iter().flat_map(|object| all.adopt(object)).collect()
+                    }
                     StoreWatchEvent::Applications(namespace, what) => {
                         application_events(&mut all, namespace, what)
                     }
@@ -176,6 +186,10 @@ impl ApplicationStore for KubernetesStore {
             }
         });
         receiver
+    }
+
+    fn set_adoption_check(&self, check: AdoptionCheck) {
+        let _ = self.adoption_check.set(check);
     }
 
     fn set_owned_shards(&self, owned: OwnedShards) {
@@ -265,6 +279,8 @@ enum StoreWatchEvent {
     Projects(ScopeChange),
     /// The shards that this process owns have changed.
     ShardsChanged,
+    /// Applications that this process starts to manage, in their current state.
+    Adopted(Vec<Object>),
 }
 
 fn application_events(

@@ -23,6 +23,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use self::resource::ApplicationSets;
 use super::{AppSetEvent, AppSetStore, Existence, WriteResult};
 use crate::applications::kubernetes::ApplicationKind;
+use crate::applications::kubernetes::adoption::Adoption;
 use crate::applications::kubernetes::observed_resources::{ManagedKind, ObservedResources};
 use crate::applications::kubernetes::resource_client::{
     RELIST_DELAYS, ResourceClient, WriteOutcome, WriteTarget, WrittenPart, lock, managed_kind,
@@ -159,19 +160,26 @@ impl AppSetStore for KubernetesAppSetStore {
         });
         let mut followed = select_all(followed);
         let (all, shards_changed) = (Arc::clone(&self.all), Arc::clone(&self.shards_changed));
+        let mut adoption = Adoption::new(self.client.clone(), None);
         tokio::spawn(async move {
             loop {
+                let mut adopted = Vec::new();
                 let change = tokio::select! {
                     next = followed.next() => match next {
                         Some(change) => Some(change),
                         None => return,
                     },
                     () = shards_changed.notified() => None,
+                    objects = adoption.next(&all) => {
+                        adopted = objects;
+                        None
+                    }
                     () = sender.closed() => return,
                 };
                 // Hold the lock while sending, to preserve the order of events.
                 let mut all = lock(&all);
                 let mut events = all.take_queued();
+                events.extend(adopted.into_iter().flat_map(|object| all.adopt(object)));
                 events.extend(
                     change.into_iter().flat_map(|(namespace, what)| watch_events(&mut all, namespace, what)),
                 );

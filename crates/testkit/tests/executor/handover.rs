@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_cluster::sim::SimConfig;
 use tidegate_executor::{Engine, EngineError};
 use tidegate_model::{ClaimConflictPolicy, OperationPhase};
+use tidegate_oplog::{OwnedShards, Shard};
 use tidegate_testkit::operation_events::OperationEvents as _;
 use tidegate_testkit::scenario::SyncSpec;
 
@@ -22,6 +23,11 @@ fn sync_of(application: &str) -> SyncSpec {
     let mut sync = SyncSpec::new(&format!("{before}{servers}{last}"));
     sync.request.application = application.to_owned();
     sync
+}
+
+/// Returns all shards but that of one application.
+fn others(application: &str) -> OwnedShards {
+    OwnedShards::Only(Shard::all().filter(|shard| *shard != Shard::of_key(application)).collect())
 }
 
 /// Starts two engines with the same log and cluster.
@@ -58,7 +64,7 @@ async fn another_engine_continues_the_operations_of_an_application() {
             async move { first.wait(moved).await }
         });
         tokio::time::sleep(Duration::from_millis(after_millis)).await;
-        with_time_limit(first.set_managed(|name| name != "moving")).await.unwrap();
+        with_time_limit(first.set_owned_shards(others("moving"), |name| Shard::of_key(name))).await.unwrap();
         let error = with_time_limit(waiter).await.unwrap().unwrap_err();
         assert!(
             matches!(&error, EngineError::HandedOver { application } if application == "moving"),
@@ -91,11 +97,11 @@ async fn an_engine_knows_the_operations_that_others_have_started() {
     let sync = sync_of("shop");
     let done = submit(&first, &sync).await;
     wait_for_end(&first, done).await;
-    first.set_managed(|name| name != "shop").await.unwrap();
-    second.set_managed(|_| true).await.unwrap();
+    first.set_owned_shards(others("shop"), |name| Shard::of_key(name)).await.unwrap();
+    second.set_owned_shards(OwnedShards::All, |name| Shard::of_key(name)).await.unwrap();
     let open = submit(&second, &sync).await;
-    second.set_managed(|name| name != "shop").await.unwrap();
-    first.set_managed(|_| true).await.unwrap();
+    second.set_owned_shards(others("shop"), |name| Shard::of_key(name)).await.unwrap();
+    first.set_owned_shards(OwnedShards::All, |name| Shard::of_key(name)).await.unwrap();
     let busy = first.submit(sync.request.clone(), sync.targets()).await.unwrap_err();
     assert!(matches!(&busy, EngineError::Busy { open: found, .. } if *found == open), "{busy}");
     first.resume(open).await.unwrap();
@@ -111,7 +117,7 @@ async fn operations_of_a_handed_over_application_are_refused() {
     let open = submit(&first, &sync).await;
     let queued = queue(&first, &sync).await;
     let (handed_over, new, resumed) = tokio::join!(
-        first.set_managed(|name| name != "shop"),
+        first.set_owned_shards(others("shop"), |name| Shard::of_key(name)),
         first.submit(sync.request.clone(), sync.targets()),
         first.resume(open)
     );
@@ -134,11 +140,44 @@ async fn a_shutdown_ends_a_handover() {
     let open = submit(&first, &sync_of("shop")).await;
     let handing_over = {
         let first = first.clone();
-        tokio::spawn(async move { first.set_managed(|name| name != "shop").await })
+        tokio::spawn(async move { first.set_owned_shards(others("shop"), |name| Shard::of_key(name)).await })
     };
     with_time_limit(first.shutdown()).await;
     drop(with_time_limit(handing_over).await.unwrap());
     let second = builder(&cluster, &log.reopen()).start().await.unwrap();
     second.resume(open).await.unwrap();
     assert_eq!(wait_for_end(&second, open).await.phase, OperationPhase::Succeeded);
+}
+
+/// Operations stay in the shard in which they were started, even if new operations of their application belong to another
+/// one. The owner of the old shard ends them, and the owner of the new shard starts nothing before.
+#[tokio::test(start_paused = true)]
+async fn an_operation_ends_in_the_shard_in_which_it_was_started() {
+    let (cluster, log) = (slow_cluster(), Log::new());
+    let (first, second) = two_engines(&cluster, &log).await;
+    let (old, new) = (Shard::of_key("old"), Shard::of_key("new"));
+    let only = |shard| OwnedShards::Only([shard].into());
+    first.set_owned_shards(only(old), move |_| old).await.unwrap();
+    second.set_owned_shards(only(new), move |_| new).await.unwrap();
+    let sync = sync_of("shop");
+    let open = submit(&first, &sync).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // The first engine learns of the move only now.
+    first.set_owned_shards(only(old), move |_| new).await.unwrap();
+    assert!(matches!(second.resume(open).await, Err(EngineError::HandedOver { .. })));
+    let busy = second.submit(sync.request.clone(), sync.targets()).await.unwrap_err();
+    assert!(matches!(&busy, EngineError::Busy { open: found, .. } if *found == open), "{busy}");
+    let listed = async |engine: &Engine| {
+        let all = engine.open_operations(Some("shop".to_owned())).await.unwrap();
+        all.iter().map(|one| (one.summary.operation, one.is_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&first).await, [(open, true)]);
+    assert_eq!(listed(&second).await, [(open, false)]);
+    assert_eq!(wait_for_end(&first, open).await.phase, OperationPhase::Succeeded);
+    assert!(matches!(
+        first.submit(sync.request.clone(), sync.targets()).await,
+        Err(EngineError::HandedOver { .. })
+    ));
+    let next = submit(&second, &sync).await;
+    assert_eq!(wait_for_end(&second, next).await.phase, OperationPhase::Succeeded);
 }

@@ -8,11 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use tidegate_cluster::sim::SimCluster;
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall, Verb};
+use tidegate_cluster::{
+    Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall, Scope, Verb, WatchStream,
+};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::{Gvk, Object, ObjectKey, Timestamp};
 use tidegate_testkit::crash::CrashPoints;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Latency of each direction of a call.
 const LATENCY: Duration = Duration::from_millis(2);
@@ -51,6 +56,8 @@ pub struct CallFaults {
     pub is_unavailable: std::sync::atomic::AtomicBool,
     /// Application with currently failing writes.
     pub blocked_application: Mutex<Option<String>>,
+    /// Delay of watch events about Applications and ApplicationSets, in milliseconds.
+    pub watch_delay_millis: AtomicU64,
     pub call_counts: Mutex<BTreeMap<(String, String), u64>>,
     pub writes: Mutex<Vec<Write>>,
 }
@@ -140,6 +147,17 @@ impl Layer for FaultyCluster {
         &self.sim
     }
 
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        let call =
+            Call { verb: Verb::Watch, effect: Effect::Read, name: scope.gvk.kind.clone(), object: None };
+        let events = self.intercept(call, self.sim.watch(scope, resource_version)).await?;
+        let delay = Duration::from_millis(self.faults.watch_delay_millis.load(Ordering::SeqCst));
+        match delay.is_zero() || !scope.gvk.kind.starts_with("Application") {
+            true => Ok(events),
+            false => Ok(delayed(events, delay)),
+        }
+    }
+
     async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         self.transmit(&call).await;
         tokio::time::sleep(LATENCY).await;
@@ -176,4 +194,25 @@ impl Layer for FaultyCluster {
         tokio::time::sleep(LATENCY).await;
         answer
     }
+}
+
+/// Returns the same events, each of them later.
+fn delayed(mut events: WatchStream, delay: Duration) -> WatchStream {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = sender.closed() => return,
+            };
+            let Some(event) = event else { return };
+            drop(sender.send((Instant::now() + delay, event)));
+        }
+    });
+    stream::unfold(receiver, async |mut receiver| {
+        let (due, event) = receiver.recv().await?;
+        tokio::time::sleep_until(due).await;
+        Some((event, receiver))
+    })
+    .boxed()
 }

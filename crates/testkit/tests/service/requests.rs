@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_daemon::queries::Queries;
 use tidegate_executor::list_summaries;
-use tidegate_oplog::{Log, Lookup, Shard};
+use tidegate_oplog::{Log, Lookup, MemoryLog, OwnedShards, Shard};
 use tidegate_server::{Owner, PeerTls, Server, ServerState, Settings, ShardOwners};
 
 use crate::invariants;
@@ -36,13 +36,14 @@ const SYNC_TIME: Duration = Duration::from_secs(4);
 /// A replica with its API.
 struct Replica {
     life: Life,
+    log: MemoryLog,
     state: Arc<ServerState>,
     server: Server,
     _tokens: TempDir,
 }
 
 impl Replica {
-    async fn start(world: &World, life: Life) -> Self {
+    async fn start((life, own): (Life, MemoryLog)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let tokens = dir.path().join("tokens");
         fs::write(&tokens, format!("ann operator {TOKEN}\n")).unwrap();
@@ -59,12 +60,12 @@ impl Replica {
         settings.peer_tls = Some(PeerTls { config: Arc::new(config), server_name: None });
         let state = Arc::new(ServerState::default());
         let server = Server::listen(&settings, &state).await.unwrap();
-        let log: Log = Arc::new(world.log.clone());
+        let log: Log = Arc::new(own.clone());
         let queries = Queries::with_engine(log, life.engine());
         queries.set_appsets(life.appsets());
         queries.set_applications(life.applications());
         state.set_handles(Arc::new(queries), life.engine());
-        Self { life, state, server, _tokens: dir }
+        Self { life, log: own, state, server, _tokens: dir }
     }
 
     fn owner(&self) -> Owner {
@@ -204,12 +205,14 @@ fn every_replica_answers_for_the_owner() {
     world.run(async || {
         let mut lives = world.start_replicas(2).await.into_iter();
         let [first, second] = [lives.next().unwrap(), lives.next().unwrap()];
-        let (first, second) = (Replica::start(&world, first).await, Replica::start(&world, second).await);
+        let (first, second) = (Replica::start(first).await, Replica::start(second).await);
         // The first replica manages the Applications outside the ApplicationSet, and the second the ApplicationSet.
         let set = Shard::of_key("argocd/fleet");
         let (of_first, of_second): (BTreeSet<_>, BTreeSet<_>) = Shard::all().partition(|shard| *shard != set);
         assert!(![STANDALONE_APP, BASE_APP].iter().any(|name| Shard::of_key(name) == set));
         first.life.controllers().release_others(&of_first).await.unwrap();
+        first.log.set_owned_shards(OwnedShards::Only(of_first.clone()));
+        second.log.set_owned_shards(OwnedShards::Only(of_second.clone()));
         second.life.controllers().manage(&of_second).await.unwrap();
         first.state.set_shard_owners(owners(&of_first, &second));
         second.state.set_shard_owners(owners(&of_second, &first));

@@ -300,13 +300,18 @@ impl World {
         first.unwrap_or_default()
     }
 
-    /// Starts several replicas. The first one owns all shards at first.
-    pub async fn start_replicas(&self, count: usize) -> Vec<Life> {
-        let all: BTreeSet<Shard> = Shard::all().collect();
+    /// Starts several replicas, each with its own access to the log. The first one owns all shards at first.
+    pub async fn start_replicas(&self, count: usize) -> Vec<(Life, MemoryLog)> {
         let mut replicas = Vec::new();
         for number in 0..count {
-            let owned = if number == 0 { all.clone() } else { BTreeSet::new() };
-            replicas.push(self.start(&CrashPoints::crash_at(0), OwnedShards::Only(owned)).await.unwrap());
+            let owned = if number == 0 { Shard::all().collect() } else { BTreeSet::new() };
+            let (own, points) = (self.log.new_replica(), CrashPoints::crash_at(0));
+            own.set_owned_shards(OwnedShards::Only(owned.clone()));
+            let log: Log = Arc::new(CrashLog { inner: own.clone(), points: Arc::clone(&points) });
+            let none = OwnedShards::Only(BTreeSet::new());
+            let life = self.start_with_log(log, &points, none).await.unwrap();
+            life.controllers().manage(&owned).await.unwrap();
+            replicas.push((life, own));
         }
         replicas
     }

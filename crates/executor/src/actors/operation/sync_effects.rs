@@ -13,7 +13,7 @@ use tidegate_lifecycle::operation::{
 };
 use tidegate_lifecycle::{Effects, MachineBatch};
 use tidegate_model::{Digest, OperationId, ProjectPolicy, SyncRequest, TaskId, Timestamp};
-use tidegate_oplog::{AppendOf, InventoryChange};
+use tidegate_oplog::{AppendOf, InventoryChange, Shard};
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -74,6 +74,8 @@ pub(super) struct PlacePublication {
 pub(super) struct SyncEffects {
     pub shared: Arc<EngineContext>,
     pub id: OperationId,
+    /// Shard that stores the operation.
+    shard: Shard,
     pub inbox: Inbox,
     alarm: Alarm,
     /// Active gate subscriptions.
@@ -120,7 +122,7 @@ pub(super) struct SyncEffects {
 impl SyncEffects {
     pub fn new(
         shared: Arc<EngineContext>,
-        id: OperationId,
+        (id, shard): (OperationId, Shard),
         inbox: Inbox,
         claim_held: Arc<AtomicBool>,
         recovered: Option<EventEmitter>,
@@ -130,6 +132,7 @@ impl SyncEffects {
         Self {
             shared,
             id,
+            shard,
             inbox,
             alarm: Alarm::default(),
             gates: BTreeMap::new(),
@@ -461,6 +464,7 @@ impl Effects<SyncOperation> for SyncEffects {
             snapshot: batch.snapshot,
             blobs: batch.events.iter().filter_map(referenced_blob).collect(),
             inventory: effects::update_inventory(state, &batch.events, self.inventory.drain(..)),
+            shard: Some(self.shard),
             ..AppendOf::new(self.id, batch.first_sequence, batch.events, summary.into())
         };
         self.prepare_places(state);

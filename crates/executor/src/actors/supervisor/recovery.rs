@@ -106,12 +106,12 @@ impl SupervisorState {
                 Err(EngineError::NotRunning { operation })
             }
             (Ok(()), Ok(RecoveredOperation { metadata, driver }), None) => {
-                match self.check_managed(&metadata.application) {
-                    Ok(()) => {
+                match self.check_owned(metadata.shard, &metadata.application) {
+                    Ok(_) => {
                         let start = Start::Recovered { driver, end_reason: None };
                         self.spawn_operation(myself, operation, metadata, start).await
                     }
-                    refused => refused,
+                    Err(refused) => Err(refused),
                 }
             }
         };
@@ -174,11 +174,12 @@ impl SupervisorState {
         // Without a running entry, the log has failed or the engine is stopping, and all callers have already
         // been notified.
         let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
-        let (restarts, claim_held) = (child.restarts.clone(), Arc::clone(&child.claim_held));
+        let (restarts, claim_held, shard) =
+            (child.restarts.clone(), Arc::clone(&child.claim_held), child.shard);
         let started = match result {
             Ok(RecoveredOperation { metadata, driver }) => {
                 let start = Start::Recovered { driver, end_reason };
-                let metadata = OperationMetadata { restarts, claim_held, ..metadata };
+                let metadata = OperationMetadata { restarts, claim_held, shard, ..metadata };
                 self.spawn_operation(myself, operation, metadata, start).await
             }
             Err(error) => Err(error),
@@ -205,7 +206,10 @@ async fn read_settled(
 ) -> Result<RecoveredOperation, EngineError> {
     shared.log_actor.flush(&shared.log_failure).await?;
     let driver = load(shared, operation).await?;
-    let about = driver.state().header().map(|header| OperationMetadata::new(&header.request));
+    let about = driver.state().header().map(|header| {
+        let shard = shared.assignment.shard_of(&header.request.application);
+        OperationMetadata::new(&header.request, shard)
+    });
     let reason = || "the log has no record of the operation yet; start it again".to_owned();
     Ok(RecoveredOperation {
         metadata: about.ok_or_else(|| EngineError::StartFailed { operation, reason: reason() })?,
@@ -221,22 +225,27 @@ async fn read_resumable(
     // Look up the entry before the records, so that an operation started during the lookup is either unknown
     // or readable.
     let entry = run_blocking(&shared.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
+    let stored_shard = entry.as_ref().ok().and_then(|entry| Some(entry.as_ref()?.shard));
     let loaded = load(shared, operation).await;
     if let Ok(driver) = &loaded
         && !driver.state().is_finished()
         && let Some(header) = driver.state().header()
     {
-        return Ok(RecoveredOperation { metadata: OperationMetadata::new(&header.request), driver: loaded? });
+        let shard = stored_shard.unwrap_or_else(|| shared.assignment.shard_of(&header.request.application));
+        let metadata = OperationMetadata::new(&header.request, shard);
+        return Ok(RecoveredOperation { metadata, driver: loaded? });
     }
     // The summary outlives the records and determines whether the operation has finished. After a repair of
     // the log, an operation may be open according to its summary even though its first records are lost.
     let Some(entry) = entry? else { return Err(EngineError::UnknownOperation { operation }) };
+    let shard = entry.shard;
     let summary = Summary::from(entry);
     if summary.finished_at.is_some() {
         return Err(EngineError::AlreadyFinished { operation, message: summary.message });
     }
     let metadata = OperationMetadata {
         application: summary.application,
+        shard,
         destination: None,
         restarts: Restarts::default(),
         claim_held: Arc::default(),

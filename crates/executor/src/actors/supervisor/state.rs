@@ -13,7 +13,7 @@ use tidegate_lifecycle::operation::{Driver, Input, OperationView};
 use tidegate_model::{
     ClaimConflictPolicy, ClaimHolder, Destination, Digest, OperationId, StoredPlanRef, SyncRequest,
 };
-use tidegate_oplog::LogError;
+use tidegate_oplog::{LogError, OwnedShards, Shard};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -30,9 +30,6 @@ use crate::summary::Summary;
 /// Maximum number of operations read concurrently. Each read takes up a thread.
 pub(super) const CONCURRENT_READS_MAX: usize = 8;
 
-/// Predicate on the name of an application.
-pub(crate) type ApplicationFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
 pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
 /// Message to the supervisor, from the engine or from one of its actors.
@@ -40,8 +37,8 @@ pub(crate) enum SupervisorMessage {
     /// Start a new operation.
     Submit(Submission),
     /// Open operations, for the submissions waiting for the list, which was requested after this number of
-    /// changes of the managed applications.
-    OpenOperationsLoaded { filter_changes: u64, open: Result<Vec<Summary>, LogError> },
+    /// changes of the owned shards.
+    OpenOperationsLoaded { shard_changes: u64, open: Result<Vec<Summary>, LogError> },
     /// Resume an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
     /// Result of reading an operation from the log.
@@ -76,8 +73,13 @@ pub(crate) enum SupervisorMessage {
     Report(Report),
     /// Start an actor that operations depend on.
     StartLinkedActor(ActorRole),
-    /// Manage only these applications. Another engine with the same log continues the operations of the others.
-    SetManaged { filter: ApplicationFilter, reply: Reply<()> },
+    /// Run only the operations in these shards. Other engines with the same log continue the others. The function returns
+    /// the shard of an application's new operations.
+    SetOwnedShards {
+        owned: OwnedShards,
+        shard_of: Arc<dyn Fn(&str) -> Shard + Send + Sync>,
+        reply: Reply<()>,
+    },
     /// Stop all actors. Open operations can be resumed from the log.
     Shutdown { reply: Reply<()> },
 }
@@ -122,12 +124,10 @@ pub(crate) struct SupervisorState {
     pub recent_results: RecentResults,
     /// Limits the number of concurrent reads of operations.
     pub reads: Arc<Semaphore>,
-    /// Returns true for the name of an application that this engine manages.
-    pub is_managed: ApplicationFilter,
     /// Handovers that wait for operations to stop.
     pub handovers: Vec<Handover>,
-    /// Number of changes of the managed applications. Each of them makes earlier lists of open operations obsolete.
-    pub filter_changes: u64,
+    /// Number of changes of the owned shards. Each of them makes earlier lists of open operations obsolete.
+    pub shard_changes: u64,
     pub is_stopping: bool,
     /// Callers to notify once all actors have stopped.
     pub shutdown_replies: Vec<Reply<()>>,
@@ -143,6 +143,8 @@ pub(crate) struct Handover {
 pub(crate) struct Child {
     pub actor: ActorRef<OperationMessage>,
     pub application: String,
+    /// Shard that stores the operation.
+    pub shard: Shard,
     /// `None` if the operation's first records were lost.
     pub destination: Option<Destination>,
     pub restarts: Restarts,
@@ -156,6 +158,8 @@ pub(crate) struct Child {
 /// Metadata of an operation, available before the operation is in the log.
 pub(crate) struct OperationMetadata {
     pub application: String,
+    /// Shard that stores the operation.
+    pub shard: Shard,
     pub destination: Option<Destination>,
     pub restarts: Restarts,
     /// True once this engine has held the operation's claim.
@@ -163,9 +167,10 @@ pub(crate) struct OperationMetadata {
 }
 
 impl OperationMetadata {
-    pub(super) fn new(request: &SyncRequest) -> Self {
+    pub(super) fn new(request: &SyncRequest, shard: Shard) -> Self {
         Self {
             application: request.application.clone(),
+            shard,
             destination: Some(request.destination.clone()),
             restarts: Restarts::default(),
             claim_held: Arc::default(),

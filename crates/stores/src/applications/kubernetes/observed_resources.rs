@@ -88,15 +88,18 @@ pub struct ObservedResources<K: ManagedKind> {
     pub(super) resources: BTreeMap<AppKey, ResourceState>,
     /// Shards whose resources this process manages.
     owned: OwnedShards,
-    /// Resources that other replicas manage.
+    /// Resources that other replicas manage, and candidates.
     others: BTreeMap<AppKey, OtherReplicaResource>,
+    /// Resources in owned shards that this process doesn't manage yet. It must read them first, because the watch may be
+    /// older than the writes of the replica that managed them so far.
+    candidates: BTreeSet<AppKey>,
     /// Events to send before those of the next change.
     queued: Vec<K::Event>,
     /// Namespaces not listed so far. `None` stands for all namespaces.
     pending: BTreeSet<Option<String>>,
     is_settled: bool,
-    /// Errors of resources that were never readable.
-    unreadable: BTreeMap<AppKey, String>,
+    /// Managed resources that were never readable, with their errors.
+    unreadable: BTreeMap<AppKey, (String, OtherReplicaResource)>,
     /// Errors of namespaces that can't be listed. The key `None` stands for all namespaces.
     unlisted_namespaces: BTreeMap<Option<String>, String>,
 }
@@ -108,8 +111,6 @@ struct OtherReplicaResource {
     uid: String,
     version: u64,
     log_key: String,
-    /// Client that confirmed deletions with an annotation.
-    approver: Option<String>,
 }
 
 /// State of a single resource.
@@ -149,6 +150,7 @@ impl<K: ManagedKind> ObservedResources<K> {
             resources: BTreeMap::new(),
             owned: OwnedShards::All,
             others: BTreeMap::new(),
+            candidates: BTreeSet::new(),
             queued: Vec::new(),
             pending,
             is_settled: false,
@@ -194,16 +196,51 @@ impl<K: ManagedKind> ObservedResources<K> {
         is_news.then(K::settled_event)
     }
 
-    pub(crate) fn apply_object(&mut self, mut object: Object) -> Vec<K::Event> {
+    pub(crate) fn apply_object(&mut self, object: Object) -> Vec<K::Event> {
         let key = AppKey::of_object(&object);
+        if self.is_outdated(&key, &object) {
+            return Vec::new();
+        }
         let is_ours = !self.scope.is_label_required || object.label(MANAGED_LABEL) == Some("true");
         if !is_ours && !K::has_running_work(&object) {
             return self.remove(key);
         }
-        if !self.is_owned(&key, &object) {
-            return self.apply_other(key, object);
+        match self.is_managed(&key, &object) {
+            true => self.apply_managed(key, object, is_ours),
+            false => self.apply_other(key, object),
         }
+    }
+
+    /// Starts to manage a candidate in its current state, which was read after this process had got the shard.
+    pub fn adopt(&mut self, object: Object) -> Vec<K::Event> {
+        let key = AppKey::of_object(&object);
+        let is_candidate = self.candidates.contains(&key) && !self.is_outdated(&key, &object);
+        if !is_candidate || !self.owned.contains_key(|| K::log_key(&object)) {
+            return self.apply_object(object);
+        }
+        let is_ours = !self.scope.is_label_required || object.label(MANAGED_LABEL) == Some("true");
+        match is_ours || K::has_running_work(&object) {
+            true => self.apply_managed(key, object, is_ours),
+            false => self.remove(key),
+        }
+    }
+
+    /// Returns the resources to read for [`ObservedResources::adopt`].
+    pub fn candidates(&self) -> BTreeSet<AppKey> {
+        self.candidates.clone()
+    }
+
+    /// Returns true if a newer state of a resource is known. The watch may report states from before a read, even of an
+    /// earlier resource with the same name.
+    fn is_outdated(&self, key: &AppKey, object: &Object) -> bool {
+        let managed = self.resources.get(key).map(|state| version(&state.object));
+        let known = managed.or_else(|| self.others.get(key).map(|other| other.version));
+        known.is_some_and(|known| known > version(object))
+    }
+
+    fn apply_managed(&mut self, key: AppKey, mut object: Object, is_ours: bool) -> Vec<K::Event> {
         self.others.remove(&key);
+        self.candidates.remove(&key);
         let to_event = |event| if is_ours { event } else { K::finishing_event(event) };
         let approver = approver(&object);
         object.metadata_mut().remove("managedFields");
@@ -227,7 +264,9 @@ impl<K: ManagedKind> ObservedResources<K> {
                 self.resources.insert(key, ResourceState { approver, ..ResourceState::new::<K>(object) });
             }
             Err(problem) => {
-                if self.unreadable.insert(key, problem.clone()) != Some(problem) {
+                let resource = OtherReplicaResource::new::<K>(object);
+                let before = self.unreadable.insert(key, (problem.clone(), resource));
+                if before.is_none_or(|(before, _)| before != problem) {
                     events.push(self.problems_event());
                 }
             }
@@ -246,32 +285,43 @@ impl<K: ManagedKind> ObservedResources<K> {
 
     fn remove(&mut self, key: AppKey) -> Vec<K::Event> {
         let unread = self.clear_error(&key);
+        self.candidates.remove(&key);
         let is_known = self.resources.remove(&key).is_some() | self.others.remove(&key).is_some();
         unread.into_iter().chain(is_known.then(|| K::gone_event(key))).collect()
     }
 
     /// Returns true if this process manages a resource. If the resource moves to another shard, this process first
     /// finishes its work, because the log accepts the work's events only from the replica that started it.
-    fn is_owned(&self, key: &AppKey, object: &Object) -> bool {
-        self.owned.contains(|| K::log_key(object))
-            || self.resources.contains_key(key) && K::has_running_work(object)
+    fn is_managed(&self, key: &AppKey, object: &Object) -> bool {
+        let is_known = || self.resources.get(key).is_some_and(|state| state.object.uid() == object.uid());
+        match &self.owned {
+            OwnedShards::All => true,
+            owned => {
+                (is_known() || self.unreadable.contains_key(key)) && owned.contains_key(|| K::log_key(object))
+                    || is_known() && K::has_running_work(object)
+            }
+        }
     }
 
     /// Records the state of a resource that another replica manages.
     fn apply_other(&mut self, key: AppKey, mut object: Object) -> Vec<K::Event> {
-        let is_older =
-            |other: &OtherReplicaResource| other.uid == object.uid() && other.version >= version(&object);
-        if self.others.get(&key).is_some_and(is_older) {
+        let is_same =
+            |other: &OtherReplicaResource| other.uid == object.uid() && other.version == version(&object);
+        if self.others.get(&key).is_some_and(is_same) {
             return Vec::new();
         }
         let is_recreated = self.resources.get(&key).is_some_and(|state| state.object.uid() != object.uid());
         let mut events = if is_recreated { self.remove(key.clone()) } else { Vec::new() };
         let last_readable = self.resources.remove(&key).and_then(|state| state.last_readable);
-        let approver = approver(&object);
         object.metadata_mut().remove("managedFields");
         events.extend(self.clear_error(&key));
         events.extend(other_replica_event::<K>(&object, last_readable.as_ref()));
-        self.others.insert(key, OtherReplicaResource::new::<K>(object, approver));
+        let other = OtherReplicaResource::new::<K>(object);
+        match self.owned.contains_key(|| other.log_key.clone()) {
+            true => self.candidates.insert(key.clone()),
+            false => self.candidates.remove(&key),
+        };
+        self.others.insert(key, other);
         events
     }
 
@@ -279,26 +329,25 @@ impl<K: ManagedKind> ObservedResources<K> {
     /// change.
     pub fn set_owned_shards(&mut self, owned: OwnedShards) {
         self.owned = owned.clone();
-        let is_lost = |(_, state): &(&AppKey, &ResourceState)| !owned.contains(|| K::log_key(&state.object));
+        let is_lost =
+            |(_, state): &(&AppKey, &ResourceState)| !owned.contains_key(|| K::log_key(&state.object));
         let lost: Vec<AppKey> = self.resources.iter().filter(is_lost).map(|(key, _)| key.clone()).collect();
         for key in lost {
-            if let Some(ResourceState { object, approver, last_readable, .. }) = self.resources.remove(&key) {
+            if let Some(ResourceState { object, last_readable, .. }) = self.resources.remove(&key) {
                 self.queued.extend(other_replica_event::<K>(&object, last_readable.as_ref()));
-                self.others.insert(key, OtherReplicaResource::new::<K>(object, approver));
+                self.others.insert(key, OtherReplicaResource::new::<K>(object));
             }
         }
-        let is_gained =
-            |(_, other): &(&AppKey, &OtherReplicaResource)| owned.contains(|| other.log_key.clone());
-        let gained: Vec<AppKey> = self.others.iter().filter(is_gained).map(|(key, _)| key.clone()).collect();
-        for key in gained {
-            if let Some(OtherReplicaResource { object, approver, .. }) = self.others.remove(&key) {
-                let events = self.apply_object(Arc::unwrap_or_clone(object.unpack()));
-                self.queued.extend(events);
-                if let Some(state) = self.resources.get_mut(&key) {
-                    state.approver = approver;
-                }
-            }
+        let is_owned = |other: &OtherReplicaResource| owned.contains_key(|| other.log_key.clone());
+        let (kept, lost): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.unreadable).into_iter().partition(|(_, (_, other))| is_owned(other));
+        self.unreadable = kept;
+        if !lost.is_empty() {
+            self.others.extend(lost.into_iter().map(|(key, (_, other))| (key, other)));
+            self.queued.push(self.problems_event());
         }
+        let candidates = self.others.iter().filter(|(_, other)| is_owned(other));
+        self.candidates = candidates.map(|(key, _)| key.clone()).collect();
         self.queued.push(K::owned_shards_event(owned));
     }
 
@@ -313,7 +362,11 @@ impl<K: ManagedKind> ObservedResources<K> {
 
     fn problems_event(&self) -> K::Event {
         K::problems_event(
-            self.unlisted_namespaces.values().chain(self.unreadable.values()).cloned().collect(),
+            self.unlisted_namespaces
+                .values()
+                .chain(self.unreadable.values().map(|(problem, _)| problem))
+                .cloned()
+                .collect(),
         )
     }
 
@@ -416,13 +469,12 @@ fn other_replica_event<K: ManagedKind>(object: &Object, last_readable: Option<&O
 }
 
 impl OtherReplicaResource {
-    fn new<K: ManagedKind>(object: Object, approver: Option<String>) -> Self {
+    fn new<K: ManagedKind>(object: Object) -> Self {
         Self {
             uid: object.uid().to_owned(),
             version: version(&object),
             log_key: K::log_key(&object),
             object: PackedObject::pack(object),
-            approver,
         }
     }
 }
