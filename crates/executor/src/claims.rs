@@ -33,7 +33,7 @@ pub(crate) use self::lease_coverage::{LeaseCoverage, Moment};
 pub(crate) use self::location::ClaimLocations;
 pub(crate) use self::record::{Claimant, Lease, lease_kind, required_rights};
 pub use self::service_lease::{
-    Fence, HeartbeatCoverage, HeldLease, LeaseError, LeaseLoss, LeaseWait, ServiceLease,
+    Fence, HeartbeatCoverage, HeldLease, LeaseError, LeaseLoss, LeaseWait, PeerCheck, ServiceLease,
 };
 pub(crate) use self::times::RELEASE_TIMEOUT;
 pub use self::times::{

@@ -46,7 +46,7 @@ pub mod extensions;
 
 pub use claims::{
     CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, Fence, HeartbeatCoverage, HeldLease, LeaseError, LeaseHolder,
-    LeaseLoss, LeaseWait, SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL, ServiceIdentity,
+    LeaseLoss, LeaseWait, PeerCheck, SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL, ServiceIdentity,
     ServiceLease,
 };
 pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidegate_cluster::{Cluster, ErrorKind};
 use tidegate_executor::{
-    Fence, HeldLease, LeaseError, LeaseHolder, LeaseLoss, LeaseWait, ServiceIdentity, ServiceLease,
+    Fence, HeldLease, LeaseError, LeaseHolder, LeaseLoss, LeaseWait, PeerCheck, ServiceIdentity, ServiceLease,
 };
 use tidegate_model::{ClaimLocation, Destination};
 use uuid::{NoContext, Timestamp, Uuid};
@@ -34,6 +34,15 @@ pub enum LeaseState {
     Directory(String),
     /// ID of its shared log.
     SharedLog(String),
+    /// Shared log whose replicas share the work. All of them hold the Lease at the same time.
+    Replica {
+        /// ID of the log.
+        log: String,
+        /// ID of this replica.
+        replica: String,
+        /// Check of the other replicas.
+        check: PeerCheck,
+    },
 }
 
 /// Lease held by the service in charge of a control plane.
@@ -44,7 +53,7 @@ pub struct Leadership {
 
 impl Leadership {
     /// Acquires the Lease at `location` for the service with this state. The caller must hold the lock on the
-    /// state directory, or lead the shared log. A standby waits while another service is in charge. `report`
+    /// state directory, lead the shared log, or be a replica of it. A standby waits while another service is in charge. `report`
     /// receives the reason for each wait.
     ///
     /// # Errors
@@ -60,11 +69,14 @@ impl Leadership {
         mut report: impl FnMut(String),
     ) -> Result<Self, ServiceError> {
         let identity = |state: &str| ServiceIdentity::new(&user::host_name(), process::id(), state);
-        let identity = match state {
-            LeaseState::Directory(id) => identity(&id),
-            LeaseState::SharedLog(id) => identity(&id).with_shared_state(),
+        let lease = |identity| ServiceLease::new(cluster, location.clone(), identity);
+        let wanted = match state {
+            LeaseState::Directory(id) => lease(identity(&id)),
+            LeaseState::SharedLog(id) => lease(identity(&id).with_shared_state()),
+            LeaseState::Replica { log, replica, check } => {
+                lease(ServiceIdentity::of_replica(&log, &replica)).with_peer_check(check)
+            }
         };
-        let wanted = ServiceLease::new(cluster, location.clone(), identity);
         let acquired =
             wanted.acquire(is_standby, |wait| report(describe_wait(wait, is_standby, &location))).await;
         match acquired {

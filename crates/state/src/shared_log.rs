@@ -5,7 +5,8 @@ use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_executor::{Fence, HeartbeatCoverage, SystemClock, codecs};
+use futures_util::FutureExt as _;
+use tidegate_executor::{Fence, HeartbeatCoverage, PeerCheck, SystemClock, codecs};
 use tidegate_oplog::{
     HeartbeatObserver, LeadAttempt, LogError, Loss, PostgresLog, PostgresOptions, PostgresTarget, Replica,
     TENURE_COVERAGE,
@@ -49,33 +50,8 @@ impl SharedLog {
         address: Option<String>,
         mut report: impl FnMut(String, Option<&Replica>),
     ) -> Result<Option<Self>, ServiceError> {
-        let key = log::key_from_environment()?.ok_or_else(|| {
-            ServiceError::refused(
-                "a shared operation log requires the same key in TIDEGATE_LOG_KEY for all services; create one with \
-                 `openssl rand -hex 32`",
-            )
-        })?;
-        let name = format!("pid {} on {}", process::id(), user::host_name());
-        let coverage = Arc::new(Observer(HeartbeatCoverage::new(TENURE_COVERAGE)));
-        let log = loop {
-            let options = PostgresOptions {
-                target: target.clone(),
-                replica: name.clone(),
-                address: address.clone(),
-                key: key.clone(),
-                codecs: codecs(),
-                observer: Some(Arc::clone(&coverage) as Arc<dyn HeartbeatObserver>),
-                shares: false,
-            };
-            match blocking(move || PostgresLog::join(options)).await {
-                Ok(log) => break Arc::new(log),
-                Err(error @ LogError::Unavailable { .. }) => {
-                    report(format!("waiting for the operation log's database: {error}"), None);
-                    tokio::time::sleep(ATTEMPT_INTERVAL).await;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        };
+        let Self { log, coverage } =
+            Self::join(&target, false, address, |reason| report(reason, None)).await?;
         let drain_request = log.drain_request();
         while !*drain_request.borrow() {
             let attempt = Arc::clone(&log);
@@ -111,6 +87,58 @@ impl SharedLog {
         Ok(None)
     }
 
+    /// Joins the log as a replica that shares the work with others. `address` is the URL of this service's API for the
+    /// others. `report` receives the reason for each wait. The replica owns no shards yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database rejects this service.
+    pub async fn join_to_share(
+        target: PostgresTarget,
+        address: Option<String>,
+        report: impl FnMut(String),
+    ) -> Result<Self, ServiceError> {
+        let joined = Self::join(&target, true, address, report).await?;
+        set_clock(&joined.log).await;
+        Ok(joined)
+    }
+
+    async fn join(
+        target: &PostgresTarget,
+        shares: bool,
+        address: Option<String>,
+        mut report: impl FnMut(String),
+    ) -> Result<Self, ServiceError> {
+        let key = log::key_from_environment()?.ok_or_else(|| {
+            ServiceError::refused(
+                "a shared operation log requires the same key in TIDEGATE_LOG_KEY for all services; create one with \
+                 `openssl rand -hex 32`",
+            )
+        })?;
+        let name = format!("pid {} on {}", process::id(), user::host_name());
+        let coverage = Arc::new(Observer(HeartbeatCoverage::new(TENURE_COVERAGE)));
+        let log = loop {
+            let options = PostgresOptions {
+                target: target.clone(),
+                replica: name.clone(),
+                address: address.clone(),
+                key: key.clone(),
+                codecs: codecs(),
+                observer: Some(Arc::clone(&coverage) as Arc<dyn HeartbeatObserver>),
+                shares,
+            };
+            match blocking(move || PostgresLog::join(options)).await {
+                Ok(log) => break Arc::new(log),
+                Err(error @ LogError::Unavailable { .. }) => {
+                    report(format!("waiting for the operation log's database: {error}"));
+                    tokio::time::sleep(ATTEMPT_INTERVAL).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Ok(Self { log, coverage })
+    }
+
     /// Returns true once `tidegate replicas drain` has asked this service to hand over and stop.
     pub fn drain_request(&self) -> watch::Receiver<bool> {
         self.log.drain_request()
@@ -125,6 +153,25 @@ impl SharedLog {
     /// writing, so it takes the Lease as soon as the predecessor doesn't renew it.
     pub fn lease_state(&self) -> LeaseState {
         LeaseState::SharedLog(format!("log-{}", self.log.log_id().simple()))
+    }
+
+    /// Returns the log and this replica for the Lease of replicas that share the work. All of them hold the Lease, except
+    /// those that use a copy of the database.
+    pub fn replica_lease_state(&self) -> LeaseState {
+        let log = Arc::clone(&self.log);
+        let check: PeerCheck = Arc::new(move |replica| {
+            let log = Arc::clone(&log);
+            async move {
+                let all = blocking(move || log.replicas()).await.map_err(|error| error.to_string())?;
+                Ok(all.iter().any(|one| one.incarnation.simple().to_string() == replica))
+            }
+            .boxed()
+        });
+        LeaseState::Replica {
+            log: format!("log-{}", self.log.log_id().simple()),
+            replica: self.log.incarnation().simple().to_string(),
+            check,
+        }
     }
 
     /// Returns the fence, which blocks writes unless the database has confirmed a recent heartbeat.

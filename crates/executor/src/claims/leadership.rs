@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use tidegate_model::annotations::CLAIM_INCARNATION;
 use tidegate_model::{ClaimLocation, Object, Timestamp};
 
 use super::lease_expiry::{HolderStatus, LeaseExpiry};
@@ -15,13 +16,16 @@ const HOST_MAX: usize = 63;
 /// Maximum length of a foreign identity in messages.
 const DISPLAY_CHARS_MAX: usize = 200;
 
-/// Identity of a service, used as the holder identity in its Lease: `HOST_PID_STATE`.
+/// Identity of a service, used as the holder identity in its Lease: `HOST_PID_STATE`. Replicas that share the work of a log
+/// all hold the Lease under the name of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceIdentity {
     text: String,
     state: String,
     /// True if the state is a shared log, which other services can use at the same time.
     is_shared: bool,
+    /// ID of this replica, if it shares the work with others.
+    replica: Option<String>,
 }
 
 impl ServiceIdentity {
@@ -31,7 +35,7 @@ impl ServiceIdentity {
             |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
         let (host, state): (String, String) = (plain(host), plain(state));
         let host = host.get(..host.len().min(HOST_MAX)).unwrap_or_default();
-        Self { text: format!("{host}_{pid}_{state}"), state, is_shared: false }
+        Self { text: format!("{host}_{pid}_{state}"), state, is_shared: false, replica: None }
     }
 
     /// Marks the state as a shared log that this service leads. A predecessor has then been replaced, but may not
@@ -39,6 +43,21 @@ impl ServiceIdentity {
     #[must_use]
     pub fn with_shared_state(self) -> Self {
         Self { is_shared: true, ..self }
+    }
+
+    /// Returns the identity of a replica that shares the work of a log with others.
+    pub fn of_replica(log: &str, replica: &str) -> Self {
+        Self {
+            text: log.to_owned(),
+            state: log.to_owned(),
+            is_shared: true,
+            replica: Some(replica.to_owned()),
+        }
+    }
+
+    /// Returns true if other replicas hold the Lease under the same identity.
+    pub(super) fn is_replica(&self) -> bool {
+        self.replica.is_some()
     }
 
     /// Returns true if a holder used the same state. With a state directory, the holder must have exited, because
@@ -80,7 +99,10 @@ impl fmt::Display for LeaseHolder {
             (Some(state), Some(pid), Some(host)) if pid.parse::<u32>().is_ok() => {
                 write!(f, "pid {pid} on {host} (state directory {state})")?;
             }
-            _ => f.write_str(&self.identity)?,
+            _ => match self.identity.strip_prefix("log-") {
+                Some(log) => write!(f, "the services with the operation log {log}")?,
+                None => f.write_str(&self.identity)?,
+            },
         }
         self.since.map_or(Ok(()), |since| write!(f, " since {since}"))
     }
@@ -104,11 +126,13 @@ pub(super) struct Leadership {
     location: ClaimLocation,
     expiry: LeaseExpiry,
     held: Option<Lease>,
+    /// True if another replica of the same log wrote the last observed renewal.
+    has_peer: bool,
 }
 
 impl Leadership {
     pub fn new(identity: ServiceIdentity, location: ClaimLocation) -> Self {
-        Self { identity, location, expiry: LeaseExpiry::default(), held: None }
+        Self { identity, location, expiry: LeaseExpiry::default(), held: None, has_peer: false }
     }
 
     pub fn location(&self) -> &ClaimLocation {
@@ -119,9 +143,28 @@ impl Leadership {
         &self.identity
     }
 
+    /// Returns the replica that renewed a Lease last, if it is another one under the same identity.
+    pub fn other_replica(&self, lease: &Lease) -> Option<String> {
+        let own = self.identity.replica.as_ref()?;
+        let renewed_by = lease.0.annotation(CLAIM_INCARNATION).unwrap_or_default();
+        (lease.holder_id() == self.identity.text && renewed_by != own).then(|| renewed_by.to_owned())
+    }
+
+    /// Returns true if another replica of the same log wrote the last observed renewal.
+    pub fn has_peer(&self) -> bool {
+        self.has_peer
+    }
+
     /// Decides how to proceed with a Lease read at the monotonic time `at`. `now` is only written to the
-    /// Lease, never compared.
-    pub fn observe(&mut self, found: Option<Lease>, at: Duration, now: Timestamp) -> Option<Step> {
+    /// Lease, never compared. `is_peer` is true if the replica that renewed the Lease last uses the same log as this
+    /// replica, and not a copy.
+    pub fn observe(
+        &mut self,
+        found: Option<Lease>,
+        is_peer: bool,
+        at: Duration,
+        now: Timestamp,
+    ) -> Option<Step> {
         let lease = match found {
             Some(lease) => lease,
             // A user has deleted the Lease, or it doesn't exist yet. Continue the count of holders, because
@@ -132,6 +175,14 @@ impl Leadership {
             }
         };
         let (holder, epoch) = (lease.holder_id(), lease.epoch());
+        let is_foreign = self.other_replica(&lease).is_some() && !is_peer;
+        if holder == self.identity.text && self.identity.is_replica() && !is_foreign {
+            self.has_peer = self.other_replica(&lease).is_some();
+            return Some(match &self.held {
+                Some(held) if epoch != held.epoch() => Step::Lost(find_holder(&lease)),
+                _ => Step::Write(Box::new(self.renewed(&lease, now))),
+            });
+        }
         if let Some(held) = &self.held {
             return Some(match holder {
                 _ if epoch != held.epoch() => Step::Lost(find_holder(&lease)),
@@ -141,7 +192,7 @@ impl Leadership {
             });
         }
         let next = epoch.saturating_add(1);
-        let is_predecessor = self.identity.is_predecessor(holder);
+        let is_predecessor = self.identity.is_predecessor(holder) || is_foreign;
         if holder.is_empty() || (is_predecessor && !self.identity.is_shared) {
             return Some(self.acquire(&lease, next, now));
         }
@@ -161,9 +212,10 @@ impl Leadership {
     }
 
     /// Returns a renewal of the Lease that this service last wrote, if it holds the Lease. Saves the caller
-    /// from reading the Lease first.
+    /// from reading the Lease first. Replicas must read it, because the others write it too.
     pub fn renewal(&self, now: Timestamp) -> Option<Object> {
-        self.held.as_ref().map(|held| held.with_renewal_time(now))
+        let held = self.held.as_ref().filter(|_| !self.identity.is_replica())?;
+        Some(held.with_renewal_time(now))
     }
 
     /// Records a write accepted by the API server.
@@ -171,13 +223,27 @@ impl Leadership {
         self.held = Some(lease);
     }
 
-    /// Returns the Lease without a holder, if this service still holds it.
+    /// Returns the Lease without a holder, if this service still holds it, and no other replica was the last to renew it.
     pub fn released_lease(&self, found: &Lease) -> Option<Object> {
-        (found.holder_id() == self.identity.text).then(|| found.released())
+        let is_own = found.holder_id() == self.identity.text && self.other_replica(found).is_none();
+        is_own.then(|| found.released())
     }
 
     fn acquire(&self, lease: &Lease, epoch: u64, now: Timestamp) -> Step {
-        Step::Write(Box::new(lease.with_holder(&self.identity.text, SERVICE_LEASE_DURATION, epoch, now)))
+        let acquired = lease.with_holder(&self.identity.text, SERVICE_LEASE_DURATION, epoch, now);
+        Step::Write(Box::new(self.with_replica(acquired)))
+    }
+
+    fn renewed(&self, lease: &Lease, now: Timestamp) -> Object {
+        self.with_replica(lease.with_renewal_time(now))
+    }
+
+    fn with_replica(&self, mut lease: Object) -> Object {
+        match &self.identity.replica {
+            Some(replica) => lease.set_annotation(CLAIM_INCARNATION, replica.as_str()),
+            None => lease.remove_annotation(CLAIM_INCARNATION),
+        }
+        lease
     }
 }
 
@@ -237,7 +303,7 @@ mod tests {
 
     /// Reads the Lease once, and performs the resulting write.
     fn run_step(server: &mut Server, service: &mut Leadership, at: u64, years: i64) -> Option<Step> {
-        match service.observe(server.read(), seconds(at), wall_clock(at, years)).unwrap() {
+        match service.observe(server.read(), true, seconds(at), wall_clock(at, years)).unwrap() {
             Step::Write(object) => {
                 let written = server.put(*object)?;
                 service.record_write(written);
@@ -323,8 +389,9 @@ mod tests {
     fn only_one_of_two_concurrent_writers_acquires_the_lease() {
         let (mut server, mut first, mut second) =
             (Server::default(), service("a", 1, "s1"), service("b", 2, "s2"));
-        let step =
-            |service: &mut Leadership, found| service.observe(found, seconds(0), wall_clock(0, 0)).unwrap();
+        let step = |service: &mut Leadership, found| {
+            service.observe(found, true, seconds(0), wall_clock(0, 0)).unwrap()
+        };
         let (one, other) = (step(&mut first, None), step(&mut second, None));
         let (Step::Write(one), Step::Write(other)) = (one, other) else { panic!("both try") };
         first.record_write(server.put(*one).unwrap());
@@ -341,19 +408,103 @@ mod tests {
             Leadership::new(identity, location())
         };
         let mut old = shared(1);
-        let Some(Step::Write(lease)) = old.observe(None, Duration::ZERO, Timestamp::default()) else {
+        let Some(Step::Write(lease)) = old.observe(None, true, Duration::ZERO, Timestamp::default()) else {
             panic!()
         };
         let (mut new, mut lease) = (shared(2), Lease(*lease));
         let secs = Duration::from_secs;
         for at in [0, 2] {
-            let step = new.observe(Some(lease.clone()), secs(at), Timestamp::default());
+            let step = new.observe(Some(lease.clone()), true, secs(at), Timestamp::default());
             assert!(matches!(step, Some(Step::Wait { .. })), "after {at} s: {step:?}");
         }
         lease = Lease(lease.with_renewal_time(Timestamp::from_millis(3_000)));
         for (at, waits) in [(4, true), (6, true), (8, false)] {
-            let step = new.observe(Some(lease.clone()), secs(at), Timestamp::default());
+            let step = new.observe(Some(lease.clone()), true, secs(at), Timestamp::default());
             assert_eq!(matches!(step, Some(Step::Wait { .. })), waits, "after {at} s: {step:?}");
+        }
+    }
+
+    fn replica(id: &str) -> Leadership {
+        Leadership::new(ServiceIdentity::of_replica("log-9f31", id), location())
+    }
+
+    #[test]
+    fn all_replicas_of_a_log_renew_one_lease() {
+        let (mut server, mut first, mut second) = (Server::default(), replica("r1"), replica("r2"));
+        for at in 0..60 {
+            assert!(run_step(&mut server, &mut first, at, 0).is_none());
+            assert!(run_step(&mut server, &mut second, at, 0).is_none());
+        }
+        assert_eq!((server.holder().as_str(), server.read().unwrap().epoch()), ("log-9f31", 1));
+        let mut other = Leadership::new(ServiceIdentity::of_replica("log-77aa", "r3"), location());
+        let step = run_step(&mut server, &mut other, 60, 0);
+        let Some(Step::Wait { holder, .. }) = step else { panic!("{step:?}") };
+        assert_eq!(
+            holder.to_string().split(" since").next(),
+            Some("the services with the operation log 9f31")
+        );
+        // The first replica leaves, and the second one holds the Lease.
+        assert!(first.released_lease(&server.read().unwrap()).is_none());
+        assert!(run_step(&mut server, &mut second, 61, 0).is_none());
+        assert!(matches!(run_step(&mut server, &mut other, 61, 0), Some(Step::Wait { .. })));
+        assert!(run_step(&mut server, &mut second, 64, 0).is_none());
+        assert!(!second.has_peer());
+        let released = second.released_lease(&server.read().unwrap()).unwrap();
+        server.put(released).unwrap();
+        assert!(run_step(&mut server, &mut other, 65, 0).is_none());
+        let step = run_step(&mut server, &mut second, 66, 0);
+        assert!(matches!(step, Some(Step::Lost(Some(_)))), "{step:?}");
+    }
+
+    /// Replicas with a copy of the database have the same log, but aren't in the list of its replicas.
+    #[test]
+    fn a_replica_waits_for_those_that_use_a_copy_of_its_database() {
+        let (mut server, mut copy, mut own) = (Server::default(), replica("copy"), replica("own"));
+        let observe = |server: &Server, own: &mut Leadership, at| {
+            own.observe(server.read(), false, seconds(at), wall_clock(at, 0)).unwrap()
+        };
+        for at in 0..30 {
+            assert!(run_step(&mut server, &mut copy, at, 0).is_none());
+            assert!(matches!(observe(&server, &mut own, at), Step::Wait { .. }));
+        }
+        for at in 30..33 {
+            assert!(matches!(observe(&server, &mut own, at), Step::Wait { .. }));
+        }
+        let Step::Write(lease) = observe(&server, &mut own, 34) else { panic!("the copy is gone") };
+        own.record_write(server.put(*lease).unwrap());
+        // The replica with the copy has lost the Lease.
+        assert!(matches!(run_step(&mut server, &mut copy, 35, 0), Some(Step::Lost(_))));
+    }
+
+    /// The previous version has one leader, whose identity names its process and the log.
+    #[test]
+    fn replicas_take_over_from_a_leader_of_the_previous_version() {
+        for exits in [true, false] {
+            let leader = ServiceIdentity::new("node-2", 7, "log-9f31").with_shared_state();
+            let mut old = Leadership::new(leader, location());
+            let (mut server, mut new) = (Server::default(), replica("r1"));
+            for at in 0..30 {
+                assert!(run_step(&mut server, &mut old, at, 0).is_none());
+                assert!(matches!(run_step(&mut server, &mut new, at, 0), Some(Step::Wait { .. })));
+            }
+            if exits {
+                server.put(old.released_lease(&server.read().unwrap()).unwrap()).unwrap();
+                assert!(run_step(&mut server, &mut new, 30, 0).is_none());
+            } else {
+                for at in 30..33 {
+                    assert!(matches!(run_step(&mut server, &mut new, at, 0), Some(Step::Wait { .. })));
+                }
+                assert!(run_step(&mut server, &mut new, 33, 0).is_none());
+                assert!(matches!(run_step(&mut server, &mut old, 34, 0), Some(Step::Lost(Some(_)))));
+            }
+            assert_eq!((server.holder().as_str(), server.read().unwrap().epoch()), ("log-9f31", 2));
+            // A standby of the previous version waits.
+            let standby = ServiceIdentity::new("node-3", 7, "log-9f31").with_shared_state();
+            let mut standby = Leadership::new(standby, location());
+            for at in 35..60 {
+                assert!(run_step(&mut server, &mut new, at, 0).is_none());
+                assert!(matches!(run_step(&mut server, &mut standby, at, 0), Some(Step::Wait { .. })));
+            }
         }
     }
 

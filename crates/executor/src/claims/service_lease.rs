@@ -1,8 +1,11 @@
 //! A service's Lease: acquires and renews it in the cluster, and blocks the service's writes when it is lost.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tidegate_cluster::{
     Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall, with_write_check,
 };
@@ -21,10 +24,19 @@ use super::times::{
 use crate::clock::{Clock, SystemClock};
 use crate::effects;
 
+/// Check whether the replica with this ID uses the same log as this one, and not a copy. Returns an error if the log is
+/// unavailable.
+pub type PeerCheck = Arc<dyn Fn(String) -> BoxFuture<'static, Result<bool, String>> + Send + Sync>;
+
 /// The Lease that a service wants.
 pub struct ServiceLease {
     cluster: Arc<dyn Cluster>,
     leadership: Leadership,
+    peer_check: Option<PeerCheck>,
+    /// Replicas that use the same log.
+    known_peers: BTreeSet<String>,
+    /// True if another replica renews the Lease as well.
+    has_peer: Arc<AtomicBool>,
     started_at: Instant,
 }
 
@@ -70,7 +82,20 @@ enum Attempt {
 impl ServiceLease {
     /// Creates a handle to the Lease at `place`, without calling the cluster.
     pub fn new(cluster: Arc<dyn Cluster>, place: ClaimLocation, identity: ServiceIdentity) -> Self {
-        Self { cluster, leadership: Leadership::new(identity, place), started_at: Instant::now() }
+        Self {
+            cluster,
+            leadership: Leadership::new(identity, place),
+            peer_check: None,
+            known_peers: BTreeSet::new(),
+            has_peer: Arc::default(),
+            started_at: Instant::now(),
+        }
+    }
+
+    /// Sets the check of other replicas. A replica that shares its work needs it.
+    #[must_use]
+    pub fn with_peer_check(self, check: PeerCheck) -> Self {
+        Self { peer_check: Some(check), ..self }
     }
 
     /// Acquires the Lease. While another service renews it, a standby (`is_standby`) waits for its release or
@@ -108,14 +133,16 @@ impl ServiceLease {
     fn into_held(mut self, moment: Moment) -> HeldLease {
         let coverage = LeaseCoverage::with_duration(SERVICE_LEASE_COVERAGE);
         coverage.record_renewal(moment);
-        let (kept, cluster) = (Arc::clone(&coverage), Arc::clone(&self.cluster));
+        let (kept, cluster, has_peer) =
+            (Arc::clone(&coverage), Arc::clone(&self.cluster), Arc::clone(&self.has_peer));
         let (place, identity) = (self.leadership.location().clone(), self.leadership.identity().clone());
         let keeping = tokio::spawn(async move {
             let lost = self.keep_renewed(&kept).await;
             kept.revoke();
             lost
         });
-        HeldLease { renewal_task: Some(keeping), coverage, lease: Self::new(cluster, place, identity) }
+        let lease = Self { has_peer, ..Self::new(cluster, place, identity) };
+        HeldLease { renewal_task: Some(keeping), coverage, lease }
     }
 
     /// Renews the Lease until another service acquires it. While renewals fail, the fence blocks writes. If a
@@ -161,12 +188,30 @@ impl ServiceLease {
     async fn attempt(&mut self) -> Result<Attempt, ClusterError> {
         let ClaimLocation { namespace, name } = self.leadership.location();
         let found = self.cluster.get(&lease_kind(), namespace, name).await?.map(Lease);
-        match self.leadership.observe(found, self.started_at.elapsed(), SystemClock.now()) {
+        let is_peer = match found.as_ref().and_then(|lease| self.leadership.other_replica(lease)) {
+            Some(replica) => self.is_peer(replica).await?,
+            None => true,
+        };
+        let step = self.leadership.observe(found, is_peer, self.started_at.elapsed(), SystemClock.now());
+        self.has_peer.store(self.leadership.has_peer(), Ordering::SeqCst);
+        match step {
             Some(Step::Write(object)) => self.write(*object).await,
             Some(Step::Wait { holder, is_renewing }) => Ok(Attempt::Waiting { holder, is_renewing }),
             Some(Step::Lost(holder)) => Ok(Attempt::Lost(holder)),
             None => Err(ClusterError::new(ErrorKind::Invalid, "a Lease cannot have this name")),
         }
+    }
+
+    async fn is_peer(&mut self, replica: String) -> Result<bool, ClusterError> {
+        let Some(check) = self.peer_check.as_ref().filter(|_| !self.known_peers.contains(&replica)) else {
+            return Ok(self.known_peers.contains(&replica));
+        };
+        let is_peer = check(replica.clone()).await;
+        let is_peer = is_peer.map_err(|reason| ClusterError::new(ErrorKind::Unavailable, reason))?;
+        if is_peer {
+            self.known_peers.insert(replica);
+        }
+        Ok(is_peer)
     }
 
     async fn write(&mut self, lease: Object) -> Result<Attempt, ClusterError> {
@@ -195,6 +240,10 @@ impl ServiceLease {
     }
 
     async fn release(&self) -> Result<(), ClusterError> {
+        if self.has_peer.load(Ordering::SeqCst) {
+            // The other replicas keep the Lease.
+            return Ok(());
+        }
         let ClaimLocation { namespace, name } = self.leadership.location();
         loop {
             let found = self.cluster.get(&lease_kind(), namespace, name).await?.map(Lease);
@@ -230,8 +279,9 @@ impl HeldLease {
         ended.unwrap_or(LeaseLoss::Internal)
     }
 
-    /// Releases the Lease on shutdown, so that another service can take over immediately. From then on, the
-    /// [`Fence`] blocks all writes. If the release fails, the Lease expires.
+    /// Releases the Lease on shutdown, so that another service can take over immediately. While other replicas with the same
+    /// log renew the Lease, they keep it. From now on, the [`Fence`] blocks all writes. If the release fails, the Lease
+    /// expires.
     pub async fn release(mut self) {
         self.coverage.revoke();
         if let Some(keeping) = self.renewal_task.take() {

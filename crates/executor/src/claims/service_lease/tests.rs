@@ -1,10 +1,8 @@
 //! Services without a shared state directory, on one simulated cluster in virtual time.
 
-use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::json;
 use tidegate_cluster::PendingCall;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
@@ -208,4 +206,54 @@ async fn an_unresponsive_server_is_awaited() {
     assert_eq!(reason, Some(LeaseWait::Unavailable("connection refused".to_owned())));
     first.restore();
     assert!(waiting.await.unwrap().is_ok());
+}
+
+/// Replicas of one log on a cluster. `peers` are those in the list of the log's replicas.
+async fn acquire_as_replica(
+    cluster: &Arc<SimCluster>,
+    log: &str,
+    id: &str,
+    peers: &'static [&str],
+) -> HeldLease {
+    let identity = ServiceIdentity::of_replica(log, id);
+    let lease = ServiceLease::new(Arc::clone(cluster) as Arc<dyn Cluster>, location(), identity);
+    let check: PeerCheck =
+        Arc::new(move |replica| async move { Ok(peers.contains(&replica.as_str())) }.boxed());
+    lease.with_peer_check(check).acquire(true, |_| {}).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_of_one_log_write_at_the_same_time_and_keep_other_logs_out() {
+    const PEERS: &[&str] = &["r1", "r2", "r3"];
+    let cluster = cluster();
+    let first = acquire_as_replica(&cluster, "log-1", "r1", PEERS).await;
+    let (second, waited) = elapsed(acquire_as_replica(&cluster, "log-1", "r2", PEERS)).await;
+    assert_eq!(waited, 0, "a replica joins at once");
+    let mut third = acquire_as_replica(&cluster, "log-1", "r3", PEERS).await;
+    let other = {
+        let cluster = Arc::clone(&cluster);
+        tokio::spawn(async move { acquire_as_replica(&cluster, "log-2", "s1", &["s1"]).await })
+    };
+    let copy = {
+        let cluster = Arc::clone(&cluster);
+        tokio::spawn(async move { acquire_as_replica(&cluster, "log-1", "copy", &["copy"]).await })
+    };
+    for minute in 0..5 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        for (number, held) in [&first, &second, &third].into_iter().enumerate() {
+            let fenced = held.fence().wrap(Arc::clone(&cluster) as Arc<dyn Cluster>);
+            fenced.put(config(&format!("from-{number}-{minute}")), None).await.unwrap();
+        }
+    }
+    assert!(!other.is_finished() && !copy.is_finished());
+    // One replica leaves, and another one dies. The third one continues.
+    first.release().await;
+    drop(second);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(third.wait_until_lost().now_or_never().is_none());
+    assert!(!other.is_finished() && !copy.is_finished());
+    copy.abort();
+    third.release().await;
+    let (_other, waited) = elapsed(other).await;
+    assert!(waited <= 2, "the last replica releases the Lease: {waited} s");
 }
