@@ -86,6 +86,8 @@ const BEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after the start of a successful heartbeat during which this replica may write to clusters. Shorter than
 /// the time after which another replica declares it dead.
 pub const TENURE_COVERAGE: Duration = Duration::from_secs(5);
+/// Message of PostgreSQL to a session that it ends.
+const SESSION_END: &str = "terminating connection";
 /// Maximum time for leaving the log on drop.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -471,6 +473,11 @@ impl Inner {
 
     fn report_outage(&self, reason: Option<String>) {
         self.outage.send_if_modified(|current| {
+            // The session ends because of the outage, often by this replica itself.
+            let is_consequence = |reason: &String| reason.contains(SESSION_END);
+            if current.is_some() && reason.as_ref().is_some_and(is_consequence) {
+                return false;
+            }
             let changes = *current != reason;
             if current.is_some() != reason.is_some() {
                 match &reason {
