@@ -15,7 +15,7 @@ use tidegate_model::argo::{Application, OperationRequest, OperationState, Time};
 use tidegate_model::{Cascade, Object, OperationPhase};
 use tidegate_state::error::ServiceError;
 use tidegate_stores::applications::kubernetes::ApplicationKind;
-use tidegate_stores::applications::kubernetes::observed_resources::set_field;
+use tidegate_stores::applications::kubernetes::object_fields::set_field;
 use tidegate_stores::applications::kubernetes::resource_client::managed_kind;
 use tokio::time::Instant;
 

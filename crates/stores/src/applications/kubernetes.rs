@@ -9,6 +9,7 @@
 //! ```
 
 pub mod adoption;
+pub mod object_fields;
 pub mod observed_resources;
 mod resource;
 pub mod resource_client;
@@ -33,7 +34,8 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::adoption::{Adoption, AdoptionCheck};
-use self::observed_resources::{ObservedResources, writer_of_phase};
+use self::object_fields::writer_of_phase;
+use self::observed_resources::ObservedResources;
 pub use self::resource::{ApplicationKind, parse_application};
 use tidegate_application::AppKey;
 use tidegate_state::error::ServiceError;

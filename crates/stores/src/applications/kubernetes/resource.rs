@@ -12,10 +12,8 @@ use tidegate_model::argo::{self, Application, ObjectMeta, OperationRequest};
 use tidegate_state::owned_shards::OwnedShards;
 
 use super::MANAGED_LABEL;
-use super::observed_resources::{
-    ManagedKind, ObservedResources, OperationOrigin, Overwrite, ResourceState, finalizers, operation,
-    set_field,
-};
+use super::object_fields::{finalizers, operation, set_field};
+use super::observed_resources::{ManagedKind, ObservedResources, OperationOrigin, Overwrite, ResourceState};
 use super::status_size::{APPLICATION_LISTS, SHORTENED_CONDITION, STATUS_BYTES_MAX, shorten_status};
 use crate::applications::{ExternalTermination, StoreEvent, StoredApplication};
 

@@ -8,9 +8,8 @@ use tidegate_model::Object;
 use tidegate_model::argo::{self, ApplicationSet};
 use tidegate_state::owned_shards::OwnedShards;
 
-use crate::applications::kubernetes::observed_resources::{
-    ManagedKind, ObservedResources, OperationOrigin, set_field,
-};
+use crate::applications::kubernetes::object_fields::set_field;
+use crate::applications::kubernetes::observed_resources::{ManagedKind, ObservedResources, OperationOrigin};
 use crate::applications::kubernetes::status_size::{
     LongLists, SHORTENED_CONDITION, STATUS_BYTES_MAX, is_resource_healthy, shorten_status,
 };
