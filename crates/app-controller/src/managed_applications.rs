@@ -164,6 +164,7 @@ impl ManagedApplications {
         if follows_secrets.is_some() {
             destinations.await_secrets();
         }
+        let owned = owned_shards.clone();
         let shared = Arc::new(SharedState {
             engine,
             log,
@@ -192,6 +193,10 @@ impl ManagedApplications {
             store_reads: watch::Sender::default(),
             resumptions: Resumptions::default(),
         });
+        if owned != OwnedShards::All {
+            // Other replicas run the operations in other shards.
+            shared.engine.set_owned_shards(owned, shared.shard_of()).await?;
+        }
         let (supervisor, is_settled) = start_supervisor(Arc::clone(&shared)).await?;
         let mut feeding = forward_changes(&shared, &supervisor, events, stirred, has_moved);
         if shared.store.is_shared() {

@@ -14,7 +14,7 @@ use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Destination, SyncRequest};
-use tidegate_oplog::Log;
+use tidegate_oplog::{Log, Shard};
 use tidegate_source::Address;
 use tidegate_state::error::ServiceError;
 use tidegate_state::gates::GateFile;
@@ -141,6 +141,16 @@ impl SharedState {
     pub fn check_managed(&self, key: &AppKey) -> Result<(), ServiceError> {
         let shard = || Shard::of_key(self.application_cache.log_key(key));
         check_owned(&self.owned_shards.borrow(), format_args!("application {key}"), shard)
+    }
+
+    /// Returns the function that returns the shard of an Application's new operations.
+    pub fn shard_of(self: &Arc<Self>) -> impl Fn(&str) -> Shard + Send + Sync + 'static {
+        // The engine keeps the function, and this state contains the engine.
+        let shared = Arc::downgrade(self);
+        move |name| match shared.upgrade() {
+            Some(shared) => Shard::of_key(shared.application_cache.log_key(&AppKey::parse(name))),
+            None => Shard::of_key(name),
+        }
     }
 
     /// Returns the request that starts an operation in the engine.

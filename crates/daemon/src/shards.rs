@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_app_controller::ManagedApplications;
-use tidegate_application::AppKey;
 use tidegate_appset_controller::AppSetController;
 use tidegate_executor::Engine;
 use tidegate_oplog::{Ownership, PostgresLog, Shard};
@@ -80,7 +79,7 @@ impl ShardedControllers<'_> {
         self.applications.set_owned_shards(kept.clone()).await?;
         self.appsets.set_owned_shards(kept.clone()).await?;
         self.appsets.stop_machines_outside(&kept).await?;
-        Ok(self.engine.set_owned_shards(kept, self.shard_of()).await?)
+        Ok(self.engine.set_owned_shards(kept, self.applications.service().shared.shard_of()).await?)
     }
 
     /// Manages the Applications and ApplicationSets in these shards, which must all be owned by this process, and resumes
@@ -91,20 +90,10 @@ impl ShardedControllers<'_> {
     /// Returns an error if the engine has stopped or its log has failed.
     pub async fn manage(&self, owned: &BTreeSet<Shard>) -> Result<(), ServiceError> {
         let owned = OwnedShards::Only(owned.clone());
-        self.engine.set_owned_shards(owned.clone(), self.shard_of()).await?;
+        self.engine.set_owned_shards(owned.clone(), self.applications.service().shared.shard_of()).await?;
         // Start the ApplicationSets first, because they determine the order in which their Applications are deleted.
         self.appsets.set_owned_shards(owned.clone()).await?;
         self.applications.set_owned_shards(owned).await?;
         self.applications.resume_operations().await
-    }
-
-    /// Returns the function that returns the shard of an Application's new operations.
-    fn shard_of(&self) -> impl Fn(&str) -> Shard + Send + Sync + 'static {
-        // The engine keeps the function, and the shared state contains the engine.
-        let shared = Arc::downgrade(&self.applications.service().shared);
-        move |name| match shared.upgrade() {
-            Some(shared) => Shard::of_key(shared.application_cache.log_key(&AppKey::parse(name))),
-            None => Shard::of_key(name),
-        }
     }
 }

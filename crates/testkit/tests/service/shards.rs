@@ -90,7 +90,7 @@ fn fleet() -> Fleet {
 }
 
 /// Returns an ApplicationSet that generates nothing, and doesn't delete Applications.
-fn other_set() -> Value {
+pub fn other_set() -> Value {
     let (namespace, name) = OTHER_SET.split_once('/').unwrap();
     json!({
         "apiVersion": API_VERSION, "kind": "ApplicationSet", "metadata": {"name": name, "namespace": namespace},
@@ -104,7 +104,7 @@ fn other_set() -> Value {
 
 /// Makes an ApplicationSet the owner of an Application, or removes the owner. New operations of the Application then belong
 /// to a different shard.
-async fn toggle_owner(world: &World, name: &str) {
+pub async fn toggle_owner(world: &World, name: &str) {
     let (_, set) = OTHER_SET.split_once('/').unwrap();
     let set = world.sim.get(&kind("ApplicationSet"), "argocd", set).await.unwrap().unwrap();
     loop {

@@ -6,19 +6,22 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_executor::codecs;
-use tidegate_oplog::{Log, LogKey, PostgresLog, PostgresOptions, PostgresTarget};
+use tidegate_oplog::{Log, LogKey, Lookup, OperationLog as _, PostgresLog, PostgresOptions, PostgresTarget};
 use tidegate_state::owned_shards::OwnedShards;
 use tidegate_testkit::crash::CrashPoints;
 
 use crate::invariants;
 use crate::postgres_server::PostgresServer;
 use crate::random_life::deployed_commit;
+use crate::shards::{other_set, toggle_owner};
 use crate::user_documents::{self, Fleet};
 use crate::world::{Life, World};
 
 const QUIET_TIME: Duration = Duration::from_secs(300);
 /// Time after a commit until the replica joins or leaves. Syncs are running then.
 const SYNC_TIME: Duration = Duration::from_secs(4);
+/// Application that moves to another shard in each sync.
+const MOVING_APP: &str = "single-0";
 
 /// A replica with its own connections to the log.
 struct Replica {
@@ -43,6 +46,7 @@ impl Replica {
         let shared: Log = Arc::clone(&log) as Log;
         let none = OwnedShards::Only(BTreeSet::new());
         let life = world.start_with_log(shared, &CrashPoints::crash_at(0), none).await.unwrap();
+        assert!(life.running_operations().await.is_empty(), "{name} has no shards yet");
         Self { life, log }
     }
 
@@ -76,6 +80,8 @@ async fn commit(world: &World, names: &[String], number: u64, replicas: &[&Repli
         replica.life.announce_push(&world.repository()).await;
     }
     tokio::time::sleep(SYNC_TIME).await;
+    // The running operation ends in the shard in which it was started.
+    toggle_owner(world, MOVING_APP).await;
 }
 
 async fn check_deployed(world: &World, names: &[String], commit: u64) {
@@ -104,6 +110,7 @@ fn replicas_join_and_leave_while_they_sync() {
             world.write(user_documents::application(&world.repository(), name, None)).await;
         }
         world.write(fleet.document(&world.repository())).await;
+        world.write(other_set()).await;
         let first = Replica::start(&world, &url, "first").await;
         let all = first.share_during(async {
             tokio::time::sleep(SYNC_TIME).await;
@@ -135,6 +142,10 @@ fn replicas_join_and_leave_while_they_sync() {
             assert_eq!(first.count_managed(), names.len());
         });
         all.await;
+        let (log, lookup) = (Arc::clone(&first.log), Lookup::of_application(MOVING_APP));
+        let operations = tokio::task::spawn_blocking(move || log.find(&lookup)).await.unwrap().unwrap();
+        let shards: BTreeSet<_> = operations.iter().map(|operation| operation.shard).collect();
+        assert_eq!(shards.len(), 2, "{shards:?}");
         let log: Log = Arc::clone(&first.log) as Log;
         let recorded = tokio::task::spawn_blocking(move || invariants::operations_in(&log)).await.unwrap();
         assert!(recorded.len() >= names.len() * 4, "{} operations", recorded.len());

@@ -124,6 +124,11 @@ impl Life {
         self.engine.plan_counts()
     }
 
+    /// Returns the operations that this process runs.
+    pub async fn running_operations(&self) -> BTreeSet<OperationId> {
+        self.engine.running_operations().await.unwrap()
+    }
+
     pub fn appsets(&self) -> AppSetService {
         self.appsets.service()
     }
