@@ -35,7 +35,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::adoption::{Adoption, AdoptionCheck};
 use self::object_fields::writer_of_phase;
-use self::observed_resources::ObservedResources;
+use self::observed_resources::{CandidateId, ObservedResources};
 pub use self::resource::{ApplicationKind, parse_application};
 use tidegate_application::AppKey;
 use tidegate_state::error::ServiceError;
@@ -165,9 +165,10 @@ impl ApplicationStore for KubernetesStore {
                 early.extend(all.take_queued());
                 let events = match happened {
                     StoreWatchEvent::ShardsChanged => Vec::new(),
-                    StoreWatchEvent::Adopted(objects) => {
-                        objects.into_iter().flat_map(|object| all.adopt(object)).collect()
-                    }
+                    StoreWatchEvent::Adopted(objects) => objects
+                        .into_iter()
+                        .flat_map(|(object, candidate)| all.adopt(object, candidate))
+                        .collect(),
                     StoreWatchEvent::Applications(namespace, what) => {
                         application_events(&mut all, namespace, what)
                     }
@@ -282,7 +283,7 @@ enum StoreWatchEvent {
     /// The shards that this process owns have changed.
     ShardsChanged,
     /// Applications that this process starts to manage, in their current state.
-    Adopted(Vec<Object>),
+    Adopted(Vec<(Object, CandidateId)>),
 }
 
 fn application_events(

@@ -179,7 +179,8 @@ impl AppSetStore for KubernetesAppSetStore {
                 // Hold the lock while sending, to preserve the order of events.
                 let mut all = lock(&all);
                 let mut events = all.take_queued();
-                events.extend(adopted.into_iter().flat_map(|object| all.adopt(object)));
+                events
+                    .extend(adopted.into_iter().flat_map(|(object, candidate)| all.adopt(object, candidate)));
                 events.extend(
                     change.into_iter().flat_map(|(namespace, what)| watch_events(&mut all, namespace, what)),
                 );

@@ -3,7 +3,7 @@
 //! Another replica may have managed them until now, so their watched state may be older than its last writes. They are
 //! therefore read again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use tidegate_application::AppKey;
 use tidegate_model::Object;
 
-use super::observed_resources::{ManagedKind, ObservedResources};
+use super::observed_resources::{CandidateId, ManagedKind, ObservedResources};
 use super::resource_client::{ResourceClient, lock, managed_kind};
 
 /// Maximum number of concurrent reads.
@@ -28,33 +28,39 @@ pub type AdoptionCheck = Arc<dyn Fn(BTreeSet<AppKey>) -> BoxFuture<'static, BTre
 pub struct Adoption {
     client: ResourceClient,
     check: Option<AdoptionCheck>,
-    /// Current reads, and the number of candidates among which they choose.
-    reads: Option<(usize, BoxFuture<'static, Vec<Object>>)>,
+    /// Current reads.
+    reads: Option<BoxFuture<'static, Vec<(Object, CandidateId)>>>,
+    /// Number of candidates of the current reads.
+    count: usize,
     is_retry: bool,
 }
 
 impl Adoption {
     /// Creates the reads of a store's candidates.
     pub fn new(client: ResourceClient, check: Option<AdoptionCheck>) -> Self {
-        Self { client, check, reads: None, is_retry: false }
+        Self { client, check, reads: None, count: 0, is_retry: false }
     }
 
     /// Returns the current state of candidates that this process may start to manage. Waits forever if there are none. The
     /// caller may drop the future and call this function again.
-    pub async fn next<K: ManagedKind>(&mut self, all: &Mutex<ObservedResources<K>>) -> Vec<Object> {
+    pub async fn next<K: ManagedKind>(
+        &mut self,
+        all: &Mutex<ObservedResources<K>>,
+    ) -> Vec<(Object, CandidateId)> {
         if self.reads.is_none() {
             let candidates = lock(all).candidates();
             if candidates.is_empty() {
                 return std::future::pending().await;
             }
+            self.count = candidates.len();
             let delay = if self.is_retry { RETRY_DELAY } else { Duration::ZERO };
             let reads =
                 read_candidates::<K>(self.client.clone(), self.check.clone(), candidates.clone(), delay);
-            self.reads = Some((candidates.len(), reads.boxed()));
+            self.reads = Some(reads.boxed());
         }
-        let Some((count, reads)) = &mut self.reads else { return std::future::pending().await };
+        let Some(reads) = &mut self.reads else { return std::future::pending().await };
         let objects = reads.await;
-        self.is_retry = objects.len() < *count;
+        self.is_retry = objects.len() < self.count;
         self.reads = None;
         objects
     }
@@ -63,17 +69,23 @@ impl Adoption {
 async fn read_candidates<K: ManagedKind>(
     client: ResourceClient,
     check: Option<AdoptionCheck>,
-    candidates: BTreeSet<AppKey>,
+    candidates: BTreeMap<AppKey, CandidateId>,
     delay: Duration,
-) -> Vec<Object> {
+) -> Vec<(Object, CandidateId)> {
     tokio::time::sleep(delay).await;
+    let keys: BTreeSet<AppKey> = candidates.keys().cloned().collect();
     let ready = match check {
-        Some(check) => check(candidates).await,
-        None => candidates,
+        Some(check) => check(keys).await,
+        None => keys,
     };
+    let ready = candidates.into_iter().filter(|(key, _)| ready.contains(key));
     let kind = managed_kind::<K>();
-    let read = async |AppKey { namespace, name }| match client.cluster.get(&kind, &namespace, &name).await {
-        Ok(found) => found,
+    let read = async |(AppKey { namespace, name }, candidate)| match client
+        .cluster
+        .get(&kind, &namespace, &name)
+        .await
+    {
+        Ok(found) => Some((found?, candidate)),
         Err(error) => {
             tracing::warn!(kind = K::KIND, name, %error, "failed to read a resource of this replica's shards; retrying");
             None

@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 use tidegate_model::annotations::{DELETION_APPROVED, SERVICE_MANAGER};
 use tidegate_model::{Object, managed_fields};
 
+/// Metadata fields written by API servers.
+const SERVER_FIELDS: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
+
 /// Sets a field of an object, or removes it if the value is `None`.
 pub fn set_field(fields: &mut Map<String, Value>, name: &str, value: Option<&impl serde::Serialize>) {
     match value.and_then(|value| serde_json::to_value(value).ok()) {
@@ -59,4 +62,19 @@ fn writer_of(object: &Object, path: &[&str]) -> Option<String> {
 
 pub(super) fn operation(object: &Object) -> Option<Value> {
     object.pointer("/operation").cloned()
+}
+
+/// Returns other clients' fields: all except the status, the operation, the refresh request and the server's
+/// metadata.
+pub(super) fn client_fields(object: &Object, refresh_annotation: &str) -> Object {
+    let mut object = object.clone();
+    object.fields_mut().remove("status");
+    object.fields_mut().remove("operation");
+    object.remove_annotation(refresh_annotation);
+    let metadata = object.metadata_mut();
+    SERVER_FIELDS.iter().for_each(|field| drop(metadata.remove(*field)));
+    if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
+        metadata.remove("annotations");
+    }
+    object
 }

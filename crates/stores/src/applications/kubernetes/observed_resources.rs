@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tidegate_application::AppKey;
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::{Object, PackedObject};
 use tidegate_state::owned_shards::OwnedShards;
 
-use super::object_fields::{approver, finalizers, operation, parse_version, terminating_operation, version};
+use super::object_fields::{
+    approver, client_fields, finalizers, operation, parse_version, terminating_operation, version,
+};
 use super::{MANAGED_LABEL, ManagedScope};
-
-/// Metadata fields written by API servers.
-const SERVER_FIELDS: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
 /// Managed kind of resource, with its events.
 pub trait ManagedKind: Send + 'static {
@@ -93,7 +92,8 @@ pub struct ObservedResources<K: ManagedKind> {
     others: BTreeMap<AppKey, OtherReplicaResource>,
     /// Resources in owned shards that this process doesn't manage yet. It must read them first, because the watch may be
     /// older than the writes of the replica that managed them so far.
-    candidates: BTreeSet<AppKey>,
+    candidates: BTreeMap<AppKey, CandidateId>,
+    next_candidate: CandidateId,
     /// Events to send before those of the next change.
     queued: Vec<K::Event>,
     /// Namespaces not listed so far. `None` stands for all namespaces.
@@ -104,6 +104,10 @@ pub struct ObservedResources<K: ManagedKind> {
     /// Errors of namespaces that can't be listed. The key `None` stands for all namespaces.
     unlisted_namespaces: BTreeMap<Option<String>, String>,
 }
+
+/// ID of a candidate, which is different if this process loses the shard and gets it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CandidateId(u64);
 
 /// Resource that another replica manages.
 struct OtherReplicaResource {
@@ -151,7 +155,8 @@ impl<K: ManagedKind> ObservedResources<K> {
             resources: BTreeMap::new(),
             owned: OwnedShards::All,
             others: BTreeMap::new(),
-            candidates: BTreeSet::new(),
+            candidates: BTreeMap::new(),
+            next_candidate: CandidateId::default(),
             queued: Vec::new(),
             pending,
             is_settled: false,
@@ -212,10 +217,10 @@ impl<K: ManagedKind> ObservedResources<K> {
         }
     }
 
-    /// Starts to manage a candidate in its current state, which was read after this process had got the shard.
-    pub fn adopt(&mut self, object: Object) -> Vec<K::Event> {
+    /// Starts to manage a candidate in its current state, which was read after it had become a candidate under this ID.
+    pub fn adopt(&mut self, object: Object, candidate: CandidateId) -> Vec<K::Event> {
         let key = AppKey::of_object(&object);
-        let is_candidate = self.candidates.contains(&key) && !self.is_outdated(&key, &object);
+        let is_candidate = self.candidates.get(&key) == Some(&candidate) && !self.is_outdated(&key, &object);
         if !is_candidate || !self.owned.contains_key(|| K::log_key(&object)) {
             return self.apply_object(object);
         }
@@ -227,8 +232,14 @@ impl<K: ManagedKind> ObservedResources<K> {
     }
 
     /// Returns the resources to read for [`ObservedResources::adopt`].
-    pub fn candidates(&self) -> BTreeSet<AppKey> {
+    pub fn candidates(&self) -> BTreeMap<AppKey, CandidateId> {
         self.candidates.clone()
+    }
+
+    fn add_candidate(&mut self, key: AppKey) {
+        let CandidateId(next) = &mut self.next_candidate;
+        *next = next.wrapping_add(1);
+        self.candidates.entry(key).or_insert(self.next_candidate);
     }
 
     /// Returns true if a newer state of a resource is known. The watch may report states from before a read, even of an
@@ -319,9 +330,9 @@ impl<K: ManagedKind> ObservedResources<K> {
         events.extend(other_replica_event::<K>(&object, last_readable.as_ref()));
         let other = OtherReplicaResource::new::<K>(object);
         match self.owned.contains_key(|| other.log_key.clone()) {
-            true => self.candidates.insert(key.clone()),
-            false => self.candidates.remove(&key),
-        };
+            true => self.add_candidate(key.clone()),
+            false => drop(self.candidates.remove(&key)),
+        }
         self.others.insert(key, other);
         events
     }
@@ -348,7 +359,9 @@ impl<K: ManagedKind> ObservedResources<K> {
             self.queued.push(self.problems_event());
         }
         let candidates = self.others.iter().filter(|(_, other)| is_owned(other));
-        self.candidates = candidates.map(|(key, _)| key.clone()).collect();
+        let candidates: BTreeSet<AppKey> = candidates.map(|(key, _)| key.clone()).collect();
+        self.candidates.retain(|key, _| candidates.contains(key));
+        candidates.into_iter().for_each(|key| self.add_candidate(key));
         self.queued.push(K::owned_shards_event(owned));
     }
 
@@ -484,7 +497,7 @@ impl ResourceState {
     /// Creates the initial state of a resource, with this object as its first event.
     fn new<K: ManagedKind>(object: Object) -> Self {
         Self {
-            emitted: client_fields::<K>(&object),
+            emitted: client_fields(&object, K::REFRESH_ANNOTATION),
             emitted_version: object.resource_version().to_owned(),
             last_readable: None,
             approver: None,
@@ -525,7 +538,7 @@ impl ResourceState {
         if version(&object) < version(&self.object) {
             return None;
         }
-        let (fields, requested) = (client_fields::<K>(&object), operation(&object));
+        let (fields, requested) = (client_fields(&object, K::REFRESH_ANNOTATION), operation(&object));
         if requested.is_some() && requested == self.operation_in_write {
             self.known_operation.clone_from(&requested);
         }
@@ -556,7 +569,7 @@ impl ResourceState {
 
     /// Returns true if other clients' fields haven't changed since the event with this version.
     pub(super) fn is_unchanged_since<K: ManagedKind>(&self, version: &str) -> bool {
-        self.emitted_version == version && client_fields::<K>(&self.object) == self.emitted
+        self.emitted_version == version && client_fields(&self.object, K::REFRESH_ANNOTATION) == self.emitted
     }
 
     /// Removes the refresh request if an event has already reported it. A newer request stays.
@@ -579,19 +592,4 @@ impl ResourceState {
 
 fn refresh_request<K: ManagedKind>(object: &Object) -> Option<String> {
     object.annotation(K::REFRESH_ANNOTATION).map(str::to_owned)
-}
-
-/// Returns other clients' fields: all except the status, the operation, the refresh request and the server's
-/// metadata.
-fn client_fields<K: ManagedKind>(object: &Object) -> Object {
-    let mut object = object.clone();
-    object.fields_mut().remove("status");
-    object.fields_mut().remove("operation");
-    object.remove_annotation(K::REFRESH_ANNOTATION);
-    let metadata = object.metadata_mut();
-    SERVER_FIELDS.iter().for_each(|field| drop(metadata.remove(*field)));
-    if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
-        metadata.remove("annotations");
-    }
-    object
 }
