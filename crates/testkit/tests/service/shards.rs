@@ -122,6 +122,14 @@ pub async fn toggle_owner(world: &World, name: &str) {
     }
 }
 
+/// Checks that no replica has reported a failed operation, for example one that another replica was still running.
+pub fn check_reported_phases(world: &World) {
+    for write in world.faults.writes.lock().unwrap().iter().filter(|write| write.key.kind == "Application") {
+        let phase = write.after.as_ref().map(|after| after.text("/status/operationState/phase"));
+        assert!(!matches!(phase, Some("Failed" | "Error")), "{:?}", write.after);
+    }
+}
+
 /// Deploys several commits while shards move at random times, and an Application moves between shards. Then deletes the
 /// ApplicationSet.
 fn run(seed: u64) {
@@ -177,6 +185,7 @@ fn run(seed: u64) {
     });
     invariants::check_single_operation(&world.sim);
     invariants::check_hooks_run_once(&world.sim);
+    check_reported_phases(&world);
     let recorded = invariants::recorded_operations(&world.log);
     assert!(recorded.len() >= names.len() * 4, "{} operations", recorded.len());
     for operation in recorded {

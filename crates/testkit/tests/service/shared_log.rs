@@ -13,7 +13,7 @@ use tidegate_testkit::crash::CrashPoints;
 use crate::invariants;
 use crate::postgres_server::PostgresServer;
 use crate::random_life::deployed_commit;
-use crate::shards::{other_set, toggle_owner};
+use crate::shards::{check_reported_phases, other_set, toggle_owner};
 use crate::user_documents::{self, Fleet};
 use crate::world::{Life, World};
 
@@ -155,4 +155,5 @@ fn replicas_join_and_leave_while_they_sync() {
     });
     invariants::check_single_operation(&world.sim);
     invariants::check_hooks_run_once(&world.sim);
+    check_reported_phases(&world);
 }
