@@ -5,7 +5,9 @@
 
 mod cycles;
 mod entry;
+mod foreign;
 mod pruned_objects;
+mod relations;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,6 +20,7 @@ use crate::draft::TaskDraft;
 use crate::findings::Findings;
 use crate::task_order::{created_kind, created_namespace};
 
+pub(crate) use self::foreign::{ForeignDependencies, foreign_dependencies};
 pub(crate) use self::pruned_objects::{delay_needed_objects, keep_needed_objects};
 
 /// Maximum number of unknown names for which similar names are searched.
@@ -48,6 +51,11 @@ enum DependencyError {
          yet; correct the name, add the object to the manifests, or depend on a hook that waits for it"
     )]
     External { dependent: String, entry: String },
+    #[error(
+        "the kapp and Nelm annotations declare more than {max} dependencies; use fewer or smaller groups",
+        max = relations::RELATIONS_MAX
+    )]
+    TooMany,
     #[error("dependencies form a cycle: {path}; remove one of these dependencies")]
     Cycle { path: String },
 }
@@ -61,6 +69,7 @@ impl DependencyError {
             Self::Pruned { .. } => "dependency-is-pruned",
             Self::Misspelled { .. } => "unknown-dependency",
             Self::External { .. } => "external-dependency",
+            Self::TooMany => "too-many-dependencies",
             Self::Cycle { .. } => "dependency-cycle",
         }
     }
@@ -70,11 +79,13 @@ impl DependencyError {
 /// it has no effect.
 const CONTROL_PLANE_KINDS: [&str; 3] = ["Application", "ApplicationSet", "AppProject"];
 
-/// Returns the dependencies that an object declares, or `None` without any.
+/// Returns the objects that an object depends on by name, or `None` without any.
 pub(crate) fn declared_dependencies(object: &Object) -> Option<String> {
-    let declared = object.annotation(annotations::DEPENDS_ON)?;
     let is_control_plane = object.group() == argo::GROUP && CONTROL_PLANE_KINDS.contains(&object.kind());
-    (!is_control_plane).then(|| declared.to_owned())
+    let declared = object.annotation(annotations::DEPENDS_ON).filter(|_| !is_control_plane);
+    let mut entries = foreign::cli_utils_entries(object);
+    entries.extend(declared.map(str::to_owned));
+    (!entries.is_empty()).then(|| entries.join(","))
 }
 
 /// Objects in the manifests.
@@ -94,7 +105,7 @@ pub(crate) fn resolve_dependencies(
     manifests: &ManifestObjects,
     findings: &mut Findings,
 ) -> Vec<TaskDependency> {
-    if drafts.iter().all(|draft| draft.depends_on.is_none()) {
+    if drafts.iter().all(|draft| draft.depends_on.is_none() && draft.foreign.relations.is_empty()) {
         return Vec::new();
     }
     let mut resolver = Resolver {
@@ -113,6 +124,7 @@ pub(crate) fn resolve_dependencies(
         }
     }
     let Resolver { mut dependencies, mut errors, .. } = resolver;
+    relations::add_relations(drafts, request.deletion.is_some(), &mut dependencies, &mut errors, findings);
     add_provider_dependencies(drafts, &mut dependencies);
     dependencies.sort_unstable();
     dependencies.dedup();

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use tidegate_model::{Gvk, Object, ObjectKey, Phase, Task};
 
+use crate::dependencies::ForeignDependencies;
 use crate::findings::FindingSubject;
 use crate::rank::kind_rank;
 
@@ -22,6 +23,8 @@ pub(crate) struct TaskDraft {
     pub gates: Vec<String>,
     /// Objects that the object depends on, as its annotation declares them.
     pub depends_on: Option<String>,
+    /// Dependencies that the object declares for other tools.
+    pub foreign: ForeignDependencies,
     /// True if the task waits for a kind that isn't available yet but may be later.
     pub waits_for_kind: bool,
     /// True if the object exists and differs from the manifest.
@@ -40,6 +43,7 @@ impl TaskDraft {
             wave_timeout: None,
             gates: Vec::new(),
             depends_on: None,
+            foreign: ForeignDependencies::default(),
             waits_for_kind: false,
             changes_live: false,
         }

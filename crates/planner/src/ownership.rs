@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_model::{Action, Object, ObjectKey, Phase, SyncRequest};
 
-use crate::dependencies::declared_dependencies;
+use crate::dependencies::{declared_dependencies, foreign_dependencies};
 use crate::draft::TaskDraft;
 use crate::findings::FindingSubject;
 use crate::pairing::live_ref;
@@ -61,5 +61,7 @@ pub(crate) fn draft_owned(
     draft.task.live = Some(live_ref(live));
     draft.subject = FindingSubject::for_live(key);
     draft.depends_on = declared_dependencies(live);
+    // Only the manifests are reviewed.
+    (draft.foreign, _) = foreign_dependencies(live);
     draft
 }

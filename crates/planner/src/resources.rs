@@ -7,7 +7,7 @@ use tidegate_model::{
     annotations,
 };
 
-use crate::dependencies::declared_dependencies;
+use crate::dependencies::{declared_dependencies, foreign_dependencies};
 use crate::diff::Comparer;
 use crate::draft::TaskDraft;
 use crate::excluded_manifest::ExcludedManifest;
@@ -166,6 +166,7 @@ impl Drafter<'_> {
         draft.wave_timeout = wanted.requests.wave_timeout;
         draft.gates = wanted.requests.gates.clone();
         draft.depends_on = declared_dependencies(target);
+        (draft.foreign, _) = foreign_dependencies(target);
         draft.waits_for_kind = sync_options::skips_missing_kind(target, options);
         draft
     }

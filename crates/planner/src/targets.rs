@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use tidegate_model::{Object, ObjectKey, SyncRequest};
 
-use crate::dependencies::{ManifestObjects, declared_dependencies};
+use crate::dependencies::{ManifestObjects, declared_dependencies, foreign_dependencies};
 use crate::excluded_manifest::ExcludedManifest;
 use crate::findings::{FindingSubject, Findings};
 use crate::hook_conditions;
@@ -193,6 +193,9 @@ impl TargetSelector<'_> {
         let ScopedTarget { object, key, namespaced, .. } = scoped;
         remarks.extend(sync_options::review_resource(object, &self.request.options));
         remarks.extend(ineffective_annotations::review_ineffective(object));
+        if self.request.deletion.is_none() {
+            remarks.extend(foreign_dependencies(object).1);
+        }
         if self.request.deletion.is_none() {
             remarks.extend(hook_conditions::review_conditions(object, role));
         }

@@ -1,8 +1,5 @@
 //! Dependencies between objects: resolution to tasks, and errors.
 
-use std::fmt::Write as _;
-use std::time::Instant;
-
 use proptest::prelude::*;
 use tidegate_model::{Cascade, SyncOptions, TaskDependency};
 use tidegate_planner::PlanResult;
@@ -356,32 +353,5 @@ proptest! {
         prop_assert_eq!(found, expected);
         let later = pairs.iter().any(|(a, b)| waves[*a] < waves[*b]);
         prop_assert_eq!(codes(&planned).contains(&"!dependency-in-later-wave".to_owned()), later);
-    }
-}
-
-/// Measures planning, without asserting anything about the time. Run it with optimization:
-/// `cargo test --release -p tidegate-planner --test planner -- --ignored --nocapture`.
-#[test]
-#[ignore = "measurement"]
-#[allow(clippy::disallowed_methods, reason = "measures time")]
-fn planning_time_of_10_000_objects_with_30_000_dependencies() {
-    let mut yaml = String::new();
-    for number in 0..10_000_usize {
-        let entries: Vec<String> = [1, 7, 100]
-            .into_iter()
-            .filter_map(|step| number.checked_sub(step))
-            .map(|other| format!(":ConfigMap:shop/c{other}"))
-            .collect();
-        let on = if entries.is_empty() { String::new() } else { depends_on(&entries.join(",")) };
-        write!(yaml, "{}", manifest_text(&format!("v1 ConfigMap c{number}"), &on)).unwrap();
-    }
-    let with = case(&yaml);
-    let without = case(&yaml.replace(ON, "example.com/a"));
-    for (name, case) in [("without", without), ("with", with)] {
-        for _ in 0..3 {
-            let began = Instant::now();
-            let planned = case.plan();
-            println!("{name}: {} dependencies, {:?}", planned.plan.dependencies.len(), began.elapsed());
-        }
     }
 }

@@ -8,6 +8,7 @@ mod dependencies;
 mod dependency_chains;
 mod drift;
 mod findings;
+mod foreign_dependencies;
 mod hook_conditions;
 mod hooks;
 mod live;
