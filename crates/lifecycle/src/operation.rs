@@ -56,7 +56,7 @@ pub use details::Details;
 pub use event::{Deadline, Event, EventEmitter, EventKind, WaveName};
 pub(crate) use explain::truncate_to_seconds;
 pub use explain::{
-    AwaitedItem, Explanation, GATE_NOT_ANSWERED, NOT_OBSERVED, PLACE_OCCUPIED, RETRYING, explain,
+    AwaitedItem, Explanation, GATE_NOT_ANSWERED, NOT_OBSERVED, PLACE_OCCUPIED, PathStep, RETRYING, explain,
 };
 pub(crate) use gates::soak_duration;
 pub use gates::{APPROVAL_GATE, concurrency_group, gate_error, is_built_in_gate};

@@ -432,6 +432,13 @@ impl Plan {
         self.tasks.get(id.index())
     }
 
+    /// Returns the tasks that must succeed before a task starts, in the order of the plan.
+    pub fn dependencies_of(&self, id: TaskId) -> impl Iterator<Item = (TaskId, &Task)> {
+        let first = self.dependencies.partition_point(|one| one.dependent < id);
+        let own = self.dependencies.iter().skip(first).take_while(move |one| one.dependent == id);
+        own.filter_map(|one| Some((one.dependency, self.task(one.dependency)?)))
+    }
+
     /// Returns a wave's tasks in the order of application.
     pub fn tasks_of(&self, wave: &PlannedWave) -> &[Task] {
         self.tasks.get(wave.task_range()).unwrap_or_default()

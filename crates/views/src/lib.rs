@@ -17,7 +17,9 @@ pub mod runs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::NextAction;
-use tidegate_lifecycle::operation::{AwaitedItem, Explanation, OperationView, RETRYING, resume_action};
+use tidegate_lifecycle::operation::{
+    AwaitedItem, Explanation, OperationView, PathStep, RETRYING, resume_action,
+};
 use tidegate_model::{OperationId, OperationOutcome, OperationPhase, Requester, Timestamp};
 
 use tidegate_state::operations::{self, OperationEntry};
@@ -43,6 +45,10 @@ pub struct ExplanationDocument {
     pub progress: String,
     /// Items that the operation is waiting for, longest wait first.
     pub awaited: Vec<AwaitedItem>,
+    /// Objects of the wave that determine its duration because of dependencies, in order. Each object waits for
+    /// the previous one. Absent if the wave isn't waiting for dependencies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub critical_path: Vec<PathStep>,
     /// Number of seconds until the next deadline. `None` if there is no deadline.
     pub seconds_until_deadline: Option<u64>,
     /// Number of seconds since the deadline passed. `None` if no deadline has passed.
@@ -172,6 +178,7 @@ impl ExplanationDocument {
             position: explanation.position,
             progress: explanation.progress,
             awaited: explanation.awaited,
+            critical_path: explanation.critical_path,
             seconds_until_deadline: explanation.deadline_in_seconds,
             seconds_since_deadline: explanation.deadline_passed_seconds,
             outage: explanation.trouble,

@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning, WaveNumbers};
+use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, TaskId, Warning, WaveNumbers};
 
 use tidegate_state::summaries::PlanSummary;
 
@@ -55,6 +55,11 @@ struct TaskDocument<'a> {
     reason: &'a str,
     /// True if the object may belong to another application.
     is_ownership_uncertain: bool,
+    /// Objects of the same wave that the task waits for, in the format of the annotation
+    /// `tidegate.dev/depends-on`, such as `apps:Deployment:shop/database`. A prune waits for the prunes of the
+    /// objects that depend on its object. Absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits_for: Vec<String>,
     /// Source of the object's health rule. Absent if it wasn't determined, for example in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<Option<&'static str>>,
@@ -104,12 +109,20 @@ pub fn plan_document<'a>(
         phase: wave.phase,
         wave: numbers.displayed(wave.phase, wave.wave),
         gates: &wave.gates,
-        tasks: plan.tasks_of(wave).iter().map(|one| task_document(one, judges.next())).collect(),
+        tasks: wave
+            .task_ids()
+            .filter_map(|id| Some(task_document(plan, id, plan.task(id)?, judges.next())))
+            .collect(),
     });
     PlanDocument { waves: waves.collect(), warnings: &plan.warnings }
 }
 
-fn task_document<'a>(task: &'a Task, health: Option<Option<&'static str>>) -> TaskDocument<'a> {
+fn task_document<'a>(
+    plan: &Plan,
+    id: TaskId,
+    task: &'a Task,
+    health: Option<Option<&'static str>>,
+) -> TaskDocument<'a> {
     TaskDocument {
         group: &task.gvk.group,
         version: &task.gvk.version,
@@ -120,8 +133,16 @@ fn task_document<'a>(task: &'a Task, health: Option<Option<&'static str>>) -> Ta
         hook: task.hook.as_ref().map(hook_document),
         reason: &task.reason,
         is_ownership_uncertain: task.options.found_elsewhere,
+        waits_for: plan.dependencies_of(id).map(|(_, other)| format_dependency(other)).collect(),
         health,
     }
+}
+
+/// Formats an object as an entry of the annotation `tidegate.dev/depends-on`.
+fn format_dependency(task: &Task) -> String {
+    let Task { gvk, namespace, name, .. } = task;
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{}:{}:{namespace}{slash}{name}", gvk.group, gvk.kind)
 }
 
 fn hook_document(hook: &Hook) -> HookDocument<'_> {

@@ -1,6 +1,7 @@
 //! Complete record of an operation, to attach to an incident or a change request: JSON for programs, or a
 //! self-contained HTML page for people.
 
+mod dependency_waits;
 mod logs;
 pub(super) mod markup;
 pub(super) mod page;

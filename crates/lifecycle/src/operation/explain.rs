@@ -1,6 +1,8 @@
 //! Explanation of an operation's current position: awaited items with the length of each wait, deadlines, and
 //! the next step.
 
+mod dependencies;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Action, OperationOutcome, OperationPhase, Phase, Task, Timestamp, format_duration};
 
+pub use self::dependencies::PathStep;
+use self::dependencies::{critical_path, dependency_items};
 use super::gates::is_built_in_gate;
 use super::messages::{self, describe_task as name};
 use super::rules::{has_runner, is_unapplied, needs_establishment};
@@ -37,6 +41,10 @@ pub struct Explanation {
     pub progress: String,
     /// Items that the operation is waiting for, longest wait first.
     pub awaited: Vec<AwaitedItem>,
+    /// Objects of the current wave that determined its progress so far, from the first one to those that still
+    /// wait. Each object waits for the previous one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub critical_path: Vec<PathStep>,
     /// Time left until the nearest deadline, in seconds. `None` if there is no deadline.
     #[serde(rename = "secondsUntilDeadline")]
     pub deadline_in_seconds: Option<u64>,
@@ -82,6 +90,7 @@ impl Explanation {
             position: position.to_owned(),
             progress: String::new(),
             awaited: Vec::new(),
+            critical_path: Vec::new(),
             deadline_in_seconds: None,
             deadline_passed_seconds: None,
             trouble: None,
@@ -354,9 +363,12 @@ fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestam
         }
     };
     awaited.sort_by_key(|awaited| awaited.since);
+    let critical_path =
+        if step == WaveStep::Applying { critical_path(operation, index, now) } else { Vec::new() };
     Explanation {
         progress,
         awaited,
+        critical_path,
         next: operation
             .next_wave_with_work(index.saturating_add(1), sync_fail)
             .map(|next| describe_wave(operation, next)),
@@ -451,32 +463,6 @@ fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
         .chain(failing)
         .chain(dependency_items(operation, index))
         .collect()
-}
-
-/// Returns the applied objects that other objects of the wave are waiting for.
-fn dependency_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
-    if !operation.awaits_dependencies(index) {
-        return Vec::new();
-    }
-    // Failing calls are listed anyway.
-    let is_called = |state: &TaskState| state.calls.as_deref().is_some_and(|calls| calls.failed > 0);
-    let awaited = operation.awaited_dependencies(index).filter(|(_, _, state)| !is_called(state));
-    let items = awaited.filter_map(|(id, task, state)| {
-        let cursor = operation.cursor_for_wave(index);
-        let waiting = operation.waiting_for(id).into_iter();
-        let waiting: Vec<_> = waiting.filter(|dependent| cursor.blocked.contains(dependent)).collect();
-        let first = operation.plan.task(*waiting.first()?)?;
-        let others = match waiting.len() {
-            0 | 1 => String::new(),
-            all => format!(" and {} more", all.saturating_sub(1)),
-        };
-        Some(AwaitedItem {
-            what: name(task),
-            why: format!("{}; needed by {}{others}", awaited_reason(operation, state), name(first)),
-            since: wait_start(operation, state),
-        })
-    });
-    items.collect()
 }
 
 fn describe_healthy(operation: &Operation, index: u32) -> String {

@@ -184,3 +184,51 @@ fn a_pause_keeps_withheld_prunes_undecided() {
     });
     assert_eq!(kept, Some(9000));
 }
+
+/// The critical path ends with the longest chain of blocked objects.
+#[test]
+fn the_critical_path_shows_the_time_of_each_edge() {
+    let proxy = resource(0, "Deployment/proxy").with_action(Action::Unchanged).with_live_object();
+    let plan = plan([
+        resource(0, "Deployment/api"),
+        resource(0, "Deployment/cache"),
+        resource(0, "Deployment/database"),
+        proxy,
+        resource(0, "Deployment/site"),
+        hook_task(Phase::Sync, 0, "Job/migrate"),
+    ])
+    .with_dependency("Job/migrate", "Deployment/database")
+    .with_dependency("Job/migrate", "Deployment/cache")
+    .with_dependency("Deployment/proxy", "Job/migrate")
+    .with_dependency("Deployment/api", "Deployment/proxy")
+    .with_dependency("Deployment/site", "Deployment/api");
+    let mut world = World::new(plan, request());
+    set_health(&mut world, "Deployment/cache", 2000, HealthStatus::Healthy);
+    set_health(&mut world, "Deployment/database", 5000, HealthStatus::Healthy);
+    set_health(&mut world, "Job/migrate", 4000, HealthStatus::Healthy);
+    let path = |world: &World, now: i64| -> Vec<String> {
+        explain(world.runner.state(), at(now)).critical_path.iter().map(ToString::to_string).collect()
+    };
+    world.run_until(3000);
+    assert_eq!(
+        path(&world, 3000),
+        [
+            "Deployment shop/database (3 s)",
+            "hook Job shop/migrate",
+            "Deployment shop/api",
+            "Deployment shop/site"
+        ]
+    );
+    world.run_until(7000);
+    assert_eq!(
+        path(&world, 7000),
+        [
+            "Deployment shop/database (5 s)",
+            "hook Job shop/migrate (2 s)",
+            "Deployment shop/api",
+            "Deployment shop/site"
+        ]
+    );
+    world.run();
+    assert_eq!(path(&world, world.now), Vec::<String>::new());
+}

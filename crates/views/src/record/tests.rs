@@ -14,11 +14,12 @@ use tidegate_lifecycle::operation::{
 use tidegate_model::{
     Action, Destination, Digest, Gvk, Health, HealthStatus, Hook, OperationId, OperationOutcome,
     OperationPhase, Override, OverrideRecord, Phase, Plan, PlanApproval, ResourceResult, ResourceSelector,
-    ResultCode, Severity, SyncRequest, Task, TaskId, Timestamp, Warning,
+    ResultCode, Severity, SyncRequest, Task, TaskDependency, TaskId, Timestamp, Warning, WaveNumbers,
 };
 
 use super::timeline::{OperationTimeline, Tone};
 use super::{ExplanationDocument, OperationDetails, Record};
+use crate::plan::plan_document;
 
 const HOSTILE: &str = "</title></style></svg></pre><script>window.hit=1</script><img src=x onerror=window.hit=1>\" onload='window.hit=1' javascript:window.hit=1 \u{202e}\u{0}&lt;";
 
@@ -295,6 +296,72 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
 }
 
 /// A failed object's wait keeps its duration and reason.
+/// An object waits for its dependencies from the start of the step until it is applied. The reason names the last
+/// ones.
+#[test]
+fn the_timeline_shows_the_dependencies_that_each_object_waited_for() {
+    let mut plan = Plan::default();
+    for name in ["api", "cache", "database"] {
+        plan.push_task(task(Phase::Sync, 0, ("Deployment", name)), None, Vec::new());
+    }
+    let (api, cache, database) = (TaskId(0), TaskId(1), TaskId(2));
+    plan.dependencies =
+        [cache, database].map(|dependency| TaskDependency { dependent: api, dependency }).to_vec();
+    let document = serde_json::to_value(plan_document(&plan, &WaveNumbers::default(), &[])).unwrap();
+    let waits: Vec<&serde_json::Value> = document["waves"][0]["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|task| task.get("waitsFor"))
+        .collect();
+    assert_eq!(waits, [&serde_json::json!(["apps:Deployment:shop/cache", "apps:Deployment:shop/database"])]);
+    let wrote = |task, seconds| OperationEvent::Applied {
+        task,
+        applied: AppliedRef {
+            uid: String::new(),
+            resource_version: String::new(),
+            generation: 1,
+            at: at(seconds),
+        },
+        message: String::new(),
+        done: false,
+    };
+    let completed = |task, seconds| OperationEvent::TaskCompleted {
+        task,
+        phase: OperationPhase::Succeeded,
+        message: String::new(),
+        at: at(seconds),
+    };
+    let timeline = OperationTimeline::from_events(&[
+        accepted_event("a"),
+        OperationEvent::Planned { plan: Arc::new(plan), bundle: Digest([0; 32]), at: at(1) },
+        stage_event(0, WaveStep::Applying, 1),
+        wrote(cache, 2),
+        wrote(database, 2),
+        completed(cache, 5),
+        completed(database, 9),
+        wrote(api, 9),
+        completed(api, 12),
+    ]);
+    let api = timeline.waves[0].objects.iter().find(|line| line.label.ends_with("api")).unwrap();
+    let spans: Vec<(i64, &str, &str)> = api
+        .spans
+        .iter()
+        .map(|span| {
+            let end = span.to.unwrap().since(at(0)).as_secs();
+            (i64::try_from(end).unwrap(), span.state.as_str(), span.reason.as_str())
+        })
+        .collect();
+    assert_eq!(
+        spans,
+        [
+            (9, "Waiting", "waiting for Deployment shop/database"),
+            (12, "Applied", "waiting for the object to become healthy")
+        ]
+    );
+    assert!(api.is_notable());
+}
+
 #[test]
 fn a_failed_object_keeps_its_wait() {
     let mut events = sample_events("gate");

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::{ObjectKey, Phase, Plan, Task, TaskId, Timestamp};
 
+use super::dependency_waits::DependencyWaits;
+
 /// Waits that every applied or deleted object goes through.
 const USUAL_WAITS: [&str; 4] = ["Applied", "Running", "Progressing", "Deleting"];
 
@@ -186,6 +188,8 @@ pub struct OperationTimeline {
     /// Indices of the newest plan's waves and tasks.
     wave_indices: Vec<usize>,
     task_indices: Vec<(usize, usize)>,
+    /// Waits for dependencies within the newest plan.
+    pub(super) dependency_waits: DependencyWaits,
 }
 
 impl OperationTimeline {
@@ -203,10 +207,12 @@ impl OperationTimeline {
             current_wave: None,
             wave_indices: Vec::new(),
             task_indices: Vec::new(),
+            dependency_waits: DependencyWaits::default(),
         };
         for event in events {
             story.latest_time = event.at().map_or(story.latest_time, |at| at.max(story.latest_time));
             story.apply_event(event);
+            story.update_dependency_waits(event);
         }
         story
     }
@@ -219,6 +225,7 @@ impl OperationTimeline {
     pub(super) fn apply_plan(&mut self, plan: &Plan) {
         self.wave_indices.clear();
         self.task_indices.clear();
+        self.dependency_waits = DependencyWaits::from_plan(plan);
         let numbers = plan.wave_numbers(self.is_deletion);
         for planned in &plan.waves {
             let number = numbers.displayed(planned.phase, planned.wave);
