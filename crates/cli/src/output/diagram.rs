@@ -58,9 +58,11 @@ impl Diagram {
         self.add_line("    end");
     }
 
-    /// Adds a node with a name and a word below it.
-    pub fn add_node(&mut self, name: &str, word: &str, look: NodeStyle) {
+    /// Adds a node with a name and a word below it. Returns its ID for arrows.
+    pub fn add_node(&mut self, name: &str, word: &str, look: NodeStyle) -> String {
+        let id = format!("t{}", self.nodes);
         self.add_node_with_lines(name, [word], look);
+        id
     }
 
     /// Adds a node with a name and lines below it, skipping empty lines.

@@ -310,6 +310,11 @@ pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
         text.end_line();
         text.append(table(["WAITING FOR", "TIME", "REASON"], rows, width));
     }
+    if !explanation.critical_path.is_empty() {
+        let steps: Vec<String> = explanation.critical_path.iter().map(ToString::to_string).collect();
+        text.add(Style::Plain, format!("critical path: {}", one_line(&steps.join(" → "))));
+        text.end_line();
+    }
     text.add(Style::Dim, format!("operation {}", explanation.id));
     if let Some(rules) = &explanation.health_rules {
         text.add(Style::Dim, format!(", health rules {rules}"));

@@ -18,6 +18,10 @@ const GROUP_GAP: usize = 18;
 const CHIP_WIDTH: usize = 96;
 /// Position of a row's mark, to the left of the chip.
 const MARK_X: usize = CARD_X + CARD_WIDTH - CHIP_WIDTH - 24;
+/// Number of columns to the left of a card in which links can run side by side.
+const LINK_LANES: usize = 5;
+/// Distance between two columns of links.
+const LANE_WIDTH: usize = 6;
 /// Number of characters that fit next to the chip.
 const NAME_CHARS_MAX: usize = 62;
 /// Number of characters that fit in a card's header next to the note.
@@ -30,6 +34,7 @@ text{font-family:Inter,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2933}
 .note{font-size:12px;fill:#5b6773}.kind{fill:#5b6773}.row{font-size:13px}
 .chip{font-size:11px;font-weight:600;text-anchor:middle}.hook{font-size:11px;fill:#7a5195;text-anchor:end}
 .card{fill:#ffffff;stroke:#d5dbe1}.line{stroke:#9aa3ad;stroke-width:1.5;fill:none}
+.link{stroke:#7a8794;stroke-width:1;stroke-linejoin:round;fill:none}
 ";
 
 /// A picture that grows downward.
@@ -46,6 +51,8 @@ pub struct Card<'a> {
     pub note: &'a str,
     pub color: &'static str,
     pub rows: Vec<Row<'a>>,
+    /// Arrows between rows, given by their indices.
+    pub links: Vec<(usize, usize)>,
 }
 
 /// A row in a card.
@@ -125,8 +132,32 @@ impl Picture {
         for (index, row) in card.rows.iter().enumerate() {
             self.add_row(row, top + CARD_HEADER_HEIGHT + ROW_HEIGHT * index);
         }
+        self.add_links(&card.links, top + CARD_HEADER_HEIGHT);
         self.y = top + height + GAP;
         top + height
+    }
+
+    /// Draws arrows between rows, to the left of their card. Arrows in the same column don't overlap, as long as
+    /// there are enough columns.
+    fn add_links(&mut self, links: &[(usize, usize)], top: usize) {
+        let mut sorted: Vec<(usize, usize)> = links.to_vec();
+        sorted.sort_unstable_by_key(|(from, to)| (*from.min(to), *from.max(to)));
+        // Last row that each column is used for.
+        let mut columns: [Option<usize>; LINK_LANES] = [None; LINK_LANES];
+        for (from, to) in sorted {
+            let (first, last) = (from.min(to), from.max(to));
+            let is_free = |used: &Option<usize>| used.is_none_or(|used| used < first);
+            let column = columns.iter().position(is_free).unwrap_or(LINK_LANES.saturating_sub(1));
+            if let Some(used) = columns.get_mut(column) {
+                *used = (*used).max(Some(last));
+            }
+            let x = CARD_X - 8 - LANE_WIDTH * column;
+            let [start, end] = [from, to].map(|row| top + ROW_HEIGHT * row + 13);
+            let tip = CARD_X - 5;
+            self.add(&format!(r#"<path class="link" d="M{CARD_X} {start}H{x}V{end}H{tip}"/>"#));
+            let (above, below) = (end - 3, end + 3);
+            self.add(&format!(r##"<path d="M{tip} {above}V{below}L{CARD_X} {end}Z" fill="#7a8794"/>"##));
+        }
     }
 
     fn add_row(&mut self, row: &Row<'_>, top: usize) {

@@ -2,6 +2,8 @@
 
 mod mermaid;
 mod svg;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use tidegate_model::{Plan, PlannedWave, Task, WaveNumbers};

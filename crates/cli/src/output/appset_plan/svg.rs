@@ -33,6 +33,7 @@ pub fn picture(plan: &PlanDrawing) -> String {
                 note: &stage.note,
                 color,
                 rows: stage_rows(stage),
+                links: Vec::new(),
             }));
         }
     }

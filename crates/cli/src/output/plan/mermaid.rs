@@ -8,6 +8,7 @@ use crate::output::diagram::{Diagram, NodeStyle};
 pub fn diagram(report: &PlanReport<'_>) -> String {
     let mut diagram = Diagram::new();
     let mut phase = None;
+    let mut nodes = Vec::new();
     for (wave, (planned, tasks)) in report.waves().enumerate() {
         if phase.replace(planned.phase) != Some(planned.phase) {
             if wave > 0 {
@@ -19,12 +20,18 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
         diagram.begin_row(&format!("w{wave}"), &format!("wave {}", report.wave_number(planned)));
         for task in tasks {
             let name = format!("{} {}", task.gvk.kind, object_name(task));
-            diagram.add_node(&name, task.action.as_str(), node_style(task));
+            nodes.push(diagram.add_node(&name, task.action.as_str(), node_style(task)));
         }
         diagram.end_row();
     }
     if phase.is_some() {
         diagram.end_group();
+    }
+    for one in &report.plan.dependencies {
+        if let (Some(from), Some(to)) = (nodes.get(one.dependency.index()), nodes.get(one.dependent.index()))
+        {
+            diagram.add_arrow(from, "", to);
+        }
     }
     add_arrows(&mut diagram, &report.plan.waves);
     diagram.finish()

@@ -1,6 +1,6 @@
 //! Plans as pictures: the phases from top to bottom, each wave a card, each object a row.
 
-use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, format_duration};
+use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, TaskId, format_duration};
 
 use super::{PlanReport, format_count, object_name};
 use crate::output::picture::{Card, Chip, Picture, Row};
@@ -24,8 +24,14 @@ pub fn picture(report: &PlanReport<'_>) -> String {
         }
         let (title, note) = (format!("wave {}", report.wave_number(wave)), wave_note(wave, tasks.len()));
         let rows = tasks.iter().map(build_row).collect();
-        let end =
-            picture.add_card(&Card { title: &title, note: &note, color: phase_color(wave.phase), rows });
+        let links = row_links(report, wave);
+        let end = picture.add_card(&Card {
+            title: &title,
+            note: &note,
+            color: phase_color(wave.phase),
+            rows,
+            links,
+        });
         before = Some((wave.phase, end));
     }
     let warnings = &report.plan.warnings;
@@ -35,6 +41,15 @@ pub fn picture(report: &PlanReport<'_>) -> String {
         picture.add_remark(&format!("{count} ({errors} blocking the sync); see the tree output"));
     }
     picture.finish()
+}
+
+/// Returns the dependencies within a wave, from each row to the rows that wait for it.
+fn row_links(report: &PlanReport<'_>, wave: &PlannedWave) -> Vec<(usize, usize)> {
+    let row = |id: TaskId| id.index().checked_sub(TaskId(wave.first).index());
+    let links = wave.task_ids().flat_map(|dependent| {
+        report.plan.dependencies_of(dependent).map(move |(dependency, _)| (dependency, dependent))
+    });
+    links.filter_map(|(from, to)| Some((row(from)?, row(to)?))).collect()
 }
 
 fn build_row(task: &Task) -> Row<'_> {

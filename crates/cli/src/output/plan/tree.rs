@@ -1,12 +1,15 @@
 //! Plans as trees: phase → wave → object.
 
-use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, Warning, format_duration};
+use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, TaskId, Warning, format_duration};
 
 use super::{PlanReport, format_count, object_name};
 use crate::output::{Style, Text, one_line};
 
 /// Maximum width of the name column. Longer names aren't aligned.
 const NAME_WIDTH_MAX: usize = 56;
+
+/// Maximum number of dependencies listed for an object.
+const DEPENDENCIES_MAX: usize = 3;
 
 pub fn text(report: &PlanReport<'_>) -> Text {
     let mut text = Text::new();
@@ -26,7 +29,7 @@ pub fn text(report: &PlanReport<'_>) -> Text {
             text.end_line();
         }
         let is_last = waves.peek().is_none_or(|(next, _)| next.phase != wave.phase);
-        add_wave(&mut text, report.wave_number(wave), wave, tasks, is_last, &widths, &mut judges);
+        add_wave(&mut text, report, (wave, tasks), is_last, &widths, &mut judges);
     }
     add_excluded(&mut text, report);
     add_warnings(&mut text, &report.plan.warnings);
@@ -61,20 +64,19 @@ fn format_title(task: &Task) -> String {
 
 fn add_wave(
     text: &mut Text,
-    number: i64,
-    wave: &PlannedWave,
-    tasks: &[Task],
+    report: &PlanReport<'_>,
+    (wave, tasks): (&PlannedWave, &[Task]),
     is_last: bool,
     widths: &Widths,
     judges: &mut dyn Iterator<Item = Option<&'static str>>,
 ) {
     let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
     text.add(Style::Dim, branch);
-    text.add(Style::Bold, format!("wave {number}"));
+    text.add(Style::Bold, format!("wave {}", report.wave_number(wave)));
     text.add(Style::Dim, wave_note(wave));
     text.end_line();
     let last = tasks.len().saturating_sub(1);
-    for (index, task) in tasks.iter().enumerate() {
+    for ((index, task), id) in tasks.iter().enumerate().zip(wave.task_ids()) {
         text.add(Style::Dim, format!("{trunk}{}", if index == last { "└─ " } else { "├─ " }));
         let title = format_title(task);
         text.add(Style::Plain, format!("{title:<width$}  ", width = widths.name));
@@ -93,11 +95,23 @@ fn add_wave(
             }
             text.add(Style::Dim, note);
         }
+        text.add(Style::Dim, dependency_note(report, id));
         // Users expect a built-in rule. Only mention others.
         if let Some(judge @ ("user" | "convention" | "judge")) = judges.next().flatten() {
             text.add(Style::Dim, format!("  health rule: {judge}"));
         }
         text.end_line();
+    }
+}
+
+/// Lists the objects that a task waits for, such as `  after Secret shop/password and 2 more`.
+fn dependency_note(report: &PlanReport<'_>, id: TaskId) -> String {
+    let titles: Vec<String> = report.plan.dependencies_of(id).map(|(_, task)| format_title(task)).collect();
+    let shown = titles.get(..DEPENDENCIES_MAX).unwrap_or(&titles).join(", ");
+    match titles.len().saturating_sub(DEPENDENCIES_MAX) {
+        _ if titles.is_empty() => String::new(),
+        0 => format!("  after {shown}"),
+        more => format!("  after {shown} and {more} more"),
     }
 }
 
