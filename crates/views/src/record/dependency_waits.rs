@@ -2,13 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_lifecycle::operation::{OperationEvent, Stage, WaveStep};
-use tidegate_model::{Action, OperationPhase, Plan, Task, TaskId};
-
-use super::timeline::{OperationTimeline, Tone};
-
-/// State of an object that waits for its dependencies.
-const WAITING: &str = "Waiting";
+use tidegate_lifecycle::operation::WaveStep;
+use tidegate_model::{Action, Plan, Task, TaskId};
 
 /// Maximum number of dependencies listed for an object.
 const DEPENDENCIES_MAX: usize = 3;
@@ -54,7 +49,7 @@ impl DependencyWaits {
     }
 
     /// Returns the tasks that may start to wait in a step of a wave.
-    fn tasks_in(&self, index: u32, step: WaveStep) -> Vec<TaskId> {
+    pub(super) fn tasks_in(&self, index: u32, step: WaveStep) -> Vec<TaskId> {
         let Some([prunes, writes]) = self.waves.get(&index) else { return Vec::new() };
         match step {
             WaveStep::Pruning => prunes.clone(),
@@ -64,7 +59,7 @@ impl DependencyWaits {
     }
 
     /// Describes the dependencies that a task is waiting for.
-    fn describe(&self, id: TaskId) -> Option<String> {
+    pub(super) fn describe(&self, id: TaskId) -> Option<String> {
         let unsatisfied = self.unsatisfied.get(&id).filter(|unsatisfied| !unsatisfied.is_empty())?;
         let names = unsatisfied.iter().filter_map(|id| self.names.get(id)).map(String::as_str);
         let shown: Vec<&str> = names.take(DEPENDENCIES_MAX).collect();
@@ -76,7 +71,7 @@ impl DependencyWaits {
     }
 
     /// Records that a task satisfies its dependents. Returns those whose waits change.
-    fn satisfy(&mut self, id: TaskId) -> Vec<TaskId> {
+    pub(super) fn satisfy(&mut self, id: TaskId) -> Vec<TaskId> {
         let dependents = self.dependents.remove(&id).unwrap_or_default();
         for dependent in &dependents {
             if let Some(unsatisfied) = self.unsatisfied.get_mut(dependent) {
@@ -84,45 +79,5 @@ impl DependencyWaits {
             }
         }
         dependents
-    }
-}
-
-impl OperationTimeline {
-    /// Starts and updates the waits for dependencies.
-    pub(super) fn update_dependency_waits(&mut self, event: &OperationEvent) {
-        match event {
-            OperationEvent::StageChanged { to: Stage::Wave { index, step }, .. } => {
-                for id in self.dependency_waits.tasks_in(*index, *step) {
-                    self.begin_dependency_wait(id);
-                }
-            }
-            OperationEvent::TaskCompleted { task, phase: OperationPhase::Succeeded, .. }
-            | OperationEvent::Applied { task, done: true, .. }
-            | OperationEvent::ObjectDeleted { task }
-            | OperationEvent::DeletionCompleted { task } => {
-                for dependent in self.dependency_waits.satisfy(*task) {
-                    self.narrow_dependency_wait(dependent);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Starts the wait of an object that hasn't started yet.
-    fn begin_dependency_wait(&mut self, id: TaskId) {
-        let Some(reason) = self.dependency_waits.describe(id) else { return };
-        let span = self.new_span(WAITING, Tone::Wait, reason);
-        if let Some(line) = self.object_line(id).filter(|line| line.spans.is_empty()) {
-            line.begin_span(span);
-        }
-    }
-
-    /// Removes a satisfied dependency from the reason of a wait. The last reason stays.
-    fn narrow_dependency_wait(&mut self, id: TaskId) {
-        let Some(reason) = self.dependency_waits.describe(id) else { return };
-        let open = self.object_line(id).and_then(|line| line.open_span());
-        if let Some(open) = open.filter(|open| open.state == WAITING) {
-            open.reason = reason;
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Applies task events to the objects' timelines.
 
-use tidegate_lifecycle::operation::{DeadlineScope, OperationEvent};
+use tidegate_lifecycle::operation::{DeadlineScope, OperationEvent, Stage};
 use tidegate_model::{Health, HealthStatus, OperationPhase, Override, TaskId};
 
 use super::timeline::{Line, OperationTimeline, Tone};
@@ -8,6 +8,9 @@ use super::timeline_events::{tone_of, with_reason};
 
 /// Reason shown while a requested deletion is in progress.
 const DELETION_REASON: &str = "waiting for the deletion to finish";
+
+/// State of an object that waits for its dependencies.
+const WAITING: &str = "Waiting";
 
 impl OperationTimeline {
     /// Applies an event if it belongs to a task. Ignores all other events.
@@ -163,5 +166,45 @@ impl OperationTimeline {
         }
         line.outcome = Some(word.clone());
         line.add_mark(at, with_reason(&word, message), tone);
+    }
+}
+
+impl OperationTimeline {
+    /// Starts and updates the waits for dependencies.
+    pub(super) fn update_dependency_waits(&mut self, event: &OperationEvent) {
+        match event {
+            OperationEvent::StageChanged { to: Stage::Wave { index, step }, .. } => {
+                for id in self.dependency_waits.tasks_in(*index, *step) {
+                    self.begin_dependency_wait(id);
+                }
+            }
+            OperationEvent::TaskCompleted { task, phase: OperationPhase::Succeeded, .. }
+            | OperationEvent::Applied { task, done: true, .. }
+            | OperationEvent::ObjectDeleted { task }
+            | OperationEvent::DeletionCompleted { task } => {
+                for dependent in self.dependency_waits.satisfy(*task) {
+                    self.narrow_dependency_wait(dependent);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts the wait of an object that hasn't started yet.
+    fn begin_dependency_wait(&mut self, id: TaskId) {
+        let Some(reason) = self.dependency_waits.describe(id) else { return };
+        let span = self.new_span(WAITING, Tone::Wait, reason);
+        if let Some(line) = self.object_line(id).filter(|line| line.spans.is_empty()) {
+            line.begin_span(span);
+        }
+    }
+
+    /// Removes a satisfied dependency from the reason of a wait. The last reason stays.
+    fn narrow_dependency_wait(&mut self, id: TaskId) {
+        let Some(reason) = self.dependency_waits.describe(id) else { return };
+        let open = self.object_line(id).and_then(|line| line.open_span());
+        if let Some(open) = open.filter(|open| open.state == WAITING) {
+            open.reason = reason;
+        }
     }
 }
