@@ -1,4 +1,4 @@
-//! Dependencies between objects: `tidegate.dev/depends-on`.
+//! Dependencies between objects: `tidegate.dev/depends-on`, and the annotations of other tools.
 //!
 //! A dependency in the same wave becomes a dependency between tasks. The order of the waves already satisfies a
 //! dependency in an earlier wave, and contradicts one in a later wave.
@@ -18,6 +18,7 @@ use tidegate_model::{
 use self::entry::{DependencyEntry, UnsupportedEntry, format_key, parse_entries};
 use crate::draft::TaskDraft;
 use crate::findings::Findings;
+use crate::known_kinds::is_crd;
 use crate::task_order::{created_kind, created_namespace};
 
 pub(crate) use self::foreign::{ForeignDependencies, foreign_dependencies};
@@ -116,15 +117,25 @@ pub(crate) fn resolve_dependencies(
         is_deletion: request.deletion.is_some(),
         suggestions_left: SUGGESTIONS_MAX,
         errors: Vec::new(),
+        ignored: Vec::new(),
         dependencies: Vec::new(),
+        foreign: Vec::new(),
     };
     for (id, draft) in with_ids(drafts) {
         if let Some(declared) = &draft.depends_on {
             resolver.resolve_task(id, draft, declared);
         }
     }
-    let Resolver { mut dependencies, mut errors, .. } = resolver;
-    relations::add_relations(drafts, request.deletion.is_some(), &mut dependencies, &mut errors, findings);
+    let Resolver { mut dependencies, mut foreign, mut errors, mut ignored, .. } = resolver;
+    ignored.extend(relations::add_relations(drafts, request.deletion.is_some(), &mut foreign, findings));
+    ignored.extend(remove_foreign_cycles(drafts, &dependencies, &mut foreign));
+    for (id, error) in ignored {
+        if let Some(draft) = drafts.get(id.index()) {
+            let message = format!("an annotation of another tool has no effect on the order: {error}");
+            findings.warn(foreign::UNTRANSLATED, &draft.subject, message);
+        }
+    }
+    dependencies.append(&mut foreign);
     add_provider_dependencies(drafts, &mut dependencies);
     dependencies.sort_unstable();
     dependencies.dedup();
@@ -185,7 +196,11 @@ struct Resolver<'p> {
     is_deletion: bool,
     suggestions_left: usize,
     errors: Vec<(TaskId, DependencyError)>,
+    /// Errors in the annotations of other tools, which only cause warnings, because the manifests are valid without them.
+    ignored: Vec<(TaskId, DependencyError)>,
     dependencies: Vec<TaskDependency>,
+    /// Dependencies that objects declare for other tools.
+    foreign: Vec<TaskDependency>,
 }
 
 impl<'p> Resolver<'p> {
@@ -194,8 +209,16 @@ impl<'p> Resolver<'p> {
             match entry {
                 Ok(entry) if draft.task.action.is_prune() => self.order_prunes(id, draft, &entry),
                 Ok(entry) => {
-                    if let Err(error) = self.resolve_entry(id, draft, &entry) {
-                        self.errors.push((id, error));
+                    let is_foreign = draft.foreign.cli_utils.contains(&entry.to_string());
+                    let count = self.dependencies.len();
+                    let resolved = self.resolve_entry(id, draft, &entry);
+                    if is_foreign {
+                        self.foreign.extend(self.dependencies.drain(count..));
+                    }
+                    match resolved {
+                        Ok(()) => {}
+                        Err(error) if is_foreign => self.ignored.push((id, error)),
+                        Err(error) => self.errors.push((id, error)),
                     }
                 }
                 // Only the manifests are reviewed: nothing can be corrected in an object that is deleted.
@@ -322,9 +345,65 @@ impl<'p> Resolver<'p> {
     }
 }
 
-/// Adds the dependencies of objects on their namespace and their kind's definition, if these have dependencies
-/// themselves. Otherwise, the order of kinds within the wave is sufficient.
+/// Removes the dependencies of other tools that are part of a cycle, and returns the cycles. The manifests were valid before
+/// Tidegate read these annotations.
+fn remove_foreign_cycles(
+    drafts: &[TaskDraft],
+    own: &[TaskDependency],
+    foreign: &mut Vec<TaskDependency>,
+) -> Vec<(TaskId, DependencyError)> {
+    if foreign.is_empty() {
+        return Vec::new();
+    }
+    let mut all = [own, foreign.as_slice()].concat();
+    add_provider_dependencies(drafts, &mut all);
+    all.sort_unstable();
+    all.dedup();
+    let members = cycles::cyclic_tasks(drafts.len(), &all);
+    let count = foreign.len();
+    foreign.retain(|one| !members.contains(&one.dependent) || !members.contains(&one.dependency));
+    if foreign.len() == count {
+        return Vec::new();
+    }
+    let name = |id: &TaskId| drafts.get(id.index()).map(|draft| draft.task.key().to_string());
+    let describe = |cycle: Vec<TaskId>| {
+        let first = *cycle.first()?;
+        let names: Vec<String> = cycle.iter().chain([&first]).filter_map(name).collect();
+        Some((first, DependencyError::Cycle { path: names.join(" → ") }))
+    };
+    cycles::find_cycles(drafts.len(), &all).into_iter().filter_map(describe).collect()
+}
+
+/// Adds the order between objects and their namespace or their kind's definition, if these or the objects have
+/// dependencies. Otherwise, the order of kinds within the wave is sufficient.
 fn add_provider_dependencies(drafts: &[TaskDraft], dependencies: &mut Vec<TaskDependency>) {
+    let ordered: BTreeSet<TaskId> =
+        dependencies.iter().flat_map(|one| [one.dependent, one.dependency]).collect();
+    let mut pruned: HashMap<(Phase, i64, &str), TaskId> = HashMap::new();
+    for (id, draft) in with_ids(drafts).filter(|(_, draft)| draft.task.action.is_prune()) {
+        let (phase, wave) = place(draft);
+        let gvk = &draft.task.gvk;
+        if gvk.is_namespace() {
+            pruned.insert((phase, wave, &draft.task.name), id);
+        } else if is_crd(&gvk.group, &gvk.kind)
+            && let Some((_, group)) = draft.task.name.split_once('.')
+        {
+            // Groups contain a dot, and names of namespaces don't.
+            pruned.insert((phase, wave, group), id);
+        }
+    }
+    // The deletion of a namespace or of a definition also deletes its objects, so it follows the ordered ones.
+    for dependency in &ordered {
+        let Some(draft) = drafts.get(dependency.index()).filter(|draft| draft.task.action.is_prune()) else {
+            continue;
+        };
+        let (phase, wave) = place(draft);
+        for name in [draft.task.namespace.as_str(), draft.task.gvk.group.as_str()] {
+            if let Some(dependent) = pruned.get(&(phase, wave, name)).filter(|id| *id != dependency) {
+                dependencies.push(TaskDependency { dependent: *dependent, dependency: *dependency });
+            }
+        }
+    }
     let waiting: BTreeSet<TaskId> = dependencies.iter().map(|one| one.dependent).collect();
     let mut namespaces: HashMap<(Phase, i64, String), TaskId> = HashMap::new();
     let mut kinds: HashMap<(Phase, i64, GroupKind), TaskId> = HashMap::new();

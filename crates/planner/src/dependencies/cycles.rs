@@ -1,5 +1,7 @@
 //! Cycles in dependencies.
 
+use std::collections::BTreeSet;
+
 use tidegate_model::{TaskDependency, TaskId};
 
 /// Maximum number of cycles that are reported.
@@ -23,6 +25,15 @@ pub(super) fn find_cycles(task_count: usize, dependencies: &[TaskDependency]) ->
         cycles.push(cycle);
     }
     cycles
+}
+
+/// Returns the tasks in cycles, and those between cycles.
+pub(super) fn cyclic_tasks(task_count: usize, dependencies: &[TaskDependency]) -> BTreeSet<TaskId> {
+    let reverse =
+        |one: TaskDependency| TaskDependency { dependent: one.dependency, dependency: one.dependent };
+    let left = remove_acyclic(task_count, dependencies.to_vec());
+    let left = remove_acyclic(task_count, left.into_iter().map(reverse).collect());
+    left.into_iter().flat_map(|one| [one.dependent, one.dependency]).collect()
 }
 
 fn get(flags: &[bool], id: TaskId) -> bool {

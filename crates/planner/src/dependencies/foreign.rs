@@ -24,6 +24,8 @@ pub(super) const UNTRANSLATED: &str = "untranslated-dependency";
 /// Dependencies that an object declares for other tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ForeignDependencies {
+    /// Dependencies of cli-utils, as entries of `tidegate.dev/depends-on`.
+    pub cli_utils: Vec<String>,
     /// Groups of kapp that the object belongs to.
     pub groups: Vec<String>,
     /// Relations to other objects.
@@ -46,7 +48,7 @@ pub(crate) enum Relation {
 }
 
 /// Properties of objects. A missing property matches all objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectPattern {
     group: Option<String>,
     version: Option<String>,
@@ -98,7 +100,7 @@ fn parse_cli_utils(entry: &str) -> Option<String> {
 /// Returns the dependencies that an object declares for kapp and Nelm, and warnings about those that can't be
 /// translated.
 pub(crate) fn foreign_dependencies(object: &Object) -> (ForeignDependencies, Vec<Remark>) {
-    let mut found = ForeignDependencies::default();
+    let mut found = ForeignDependencies { cli_utils: cli_utils_entries(object), ..Default::default() };
     let mut remarks = Vec::new();
     let mut warn = |name: &str, value: &str, why: &str| {
         let message = format!("{value:?} in the {name} annotation has no effect on the order: {why}");

@@ -52,7 +52,7 @@ pub(crate) fn keep_needed_objects(drafts: &mut [TaskDraft], others: &[Arc<Object
     let graph = PruneGraph::new(drafts);
     let mut needed: Vec<(usize, ObjectKey)> = Vec::new();
     for (position, draft) in drafts.iter().enumerate() {
-        // An object that may belong to another application has no say.
+        // Ignore objects that may belong to another application.
         if draft.task.action == Action::PruneSkipped && !draft.task.options.found_elsewhere {
             needed.extend(graph.dependencies_of(position).map(|dependency| (dependency, draft.task.key())));
         }

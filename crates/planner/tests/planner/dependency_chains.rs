@@ -177,7 +177,12 @@ fn a_namespace_is_pruned_after_the_objects_moved_in_it() {
         ("v1 ConfigMap other/needed", ""),
         ("v1 Namespace other", ""),
     ]);
-    let waves = case("").with_live(&live).options(|options: &mut SyncOptions| options.adopt = true).plan();
-    let waves: Vec<i64> = waves.plan.tasks.iter().map(|task| task.wave).collect();
+    let planned = case("").with_live(&live).options(|options: &mut SyncOptions| options.adopt = true).plan();
+    let waves: Vec<i64> = planned.plan.tasks.iter().map(|task| task.wave).collect();
     assert_eq!(waves, [1, 1, 1]);
+    assert!(
+        edges(&planned).contains(&"Namespace other < ConfigMap other/needed".to_owned()),
+        "{:?}",
+        edges(&planned)
+    );
 }

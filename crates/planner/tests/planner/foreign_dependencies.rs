@@ -31,6 +31,17 @@ fn dependencies_of_cli_utils_are_read() {
             "Deployment shop/api < Deployment shop/database",
         ]
     );
+    // The manifests are valid without the annotation, so only a warning is necessary.
+    let outside =
+        manifest_texts(&[("v1 ConfigMap a", &format!("{CLI_UTILS}=apps/namespaces/shop/Deployment/far"))]);
+    assert_eq!(codes(&case(&outside).plan()), ["untranslated-dependency"]);
+    let later = manifest_texts(&[
+        ("v1 ConfigMap a", &format!("{CLI_UTILS}=/namespaces/shop/ConfigMap/b")),
+        ("v1 ConfigMap b", "sync-wave=1"),
+    ]);
+    let planned = case(&later).plan();
+    assert_eq!(codes(&planned), ["untranslated-dependency"]);
+    assert_eq!(edges(&planned), Vec::<String>::new());
     let wrong = manifest_texts(&[("v1 ConfigMap a", &format!("{CLI_UTILS}=apps/Deployment"))]);
     assert_eq!(
         messages(&case(&wrong)),
@@ -82,7 +93,7 @@ fn rules_of_kapp_that_cannot_be_translated_are_reported() {
         ("v1 ConfigMap a", &format!("{RULE}=upsert after upserting db")),
         ("v1 ConfigMap b", &format!("sync-wave=1; {GROUP}=db")),
     ]);
-    assert_eq!(codes(&case(&yaml).plan()), ["!dependency-in-later-wave"]);
+    assert_eq!(codes(&case(&yaml).plan()), ["untranslated-dependency"]);
 }
 
 #[test]
@@ -127,12 +138,32 @@ fn dependencies_of_nelm_are_read() {
 
 /// Two groups of 1,000 objects would have a million dependencies.
 #[test]
-fn large_groups_are_an_error() {
+fn large_groups_have_no_effect() {
     let object = |number: usize| {
         let settings =
             if number < 1000 { format!("{GROUP}=db") } else { format!("{RULE}=upsert after upserting db") };
         manifest_texts(&[(&format!("v1 ConfigMap c{number}"), &settings)])
     };
     let yaml: String = (0..2000).map(object).collect();
-    assert_eq!(codes(&case(&yaml).plan()), ["!too-many-dependencies"]);
+    assert_eq!(codes(&case(&yaml).plan()), ["untranslated-dependency"]);
+    assert_eq!(edges(&case(&yaml).plan()), Vec::<String>::new());
+}
+
+/// Other tools accept dependencies that Tidegate can't honor together, for example with its own.
+#[test]
+fn cycles_of_foreign_dependencies_have_no_effect() {
+    let yaml = manifest_texts(&[
+        ("v1 ConfigMap a", &format!("{CLI_UTILS}=/namespaces/shop/ConfigMap/b")),
+        ("v1 ConfigMap b", "tidegate.dev/depends-on=:ConfigMap:shop/a"),
+        ("v1 ConfigMap c", &format!("{CLI_UTILS}=/namespaces/shop/ConfigMap/a")),
+    ]);
+    let planned = case(&yaml).plan();
+    assert_eq!(codes(&planned), ["untranslated-dependency"]);
+    assert_eq!(
+        edges(&planned),
+        ["ConfigMap shop/b < ConfigMap shop/a", "ConfigMap shop/c < ConfigMap shop/a"]
+    );
+    let group = format!("{GROUP}=all; {RULE}=upsert after upserting all");
+    let planned = case(&manifest_texts(&[("v1 ConfigMap a", &group), ("v1 ConfigMap b", &group)])).plan();
+    assert_eq!((codes(&planned), edges(&planned).len()), (vec!["untranslated-dependency".to_owned()], 0));
 }

@@ -295,7 +295,6 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     }
 }
 
-/// A failed object's wait keeps its duration and reason.
 /// An object waits for its dependencies from the start of the step until it is applied. The reason names the last
 /// ones.
 #[test]
@@ -362,6 +361,7 @@ fn the_timeline_shows_the_dependencies_that_each_object_waited_for() {
     assert!(api.is_notable());
 }
 
+/// A failed object's wait keeps its duration and reason.
 #[test]
 fn a_failed_object_keeps_its_wait() {
     let mut events = sample_events("gate");

@@ -5,6 +5,9 @@ use tidegate_model::{Action, Phase, PlannedWave, Task};
 use super::{PlanReport, object_name};
 use crate::output::diagram::{Diagram, NodeStyle};
 
+/// Maximum number of dependencies in a chart. By default, Mermaid rejects charts with more than 500 arrows.
+const ARROWS_MAX: usize = 300;
+
 pub fn diagram(report: &PlanReport<'_>) -> String {
     let mut diagram = Diagram::new();
     let mut phase = None;
@@ -27,7 +30,13 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
     if phase.is_some() {
         diagram.end_group();
     }
-    for one in &report.plan.dependencies {
+    // Mermaid rejects a chart with too many arrows.
+    let has_arrows = report.plan.dependencies.len() <= ARROWS_MAX;
+    if !has_arrows {
+        let text = format!("{} dependencies, which `-o json` lists", report.plan.dependencies.len());
+        diagram.add_node(&text, "not drawn", NodeStyle { class: "idle", is_hook: false });
+    }
+    for one in report.plan.dependencies.iter().filter(|_| has_arrows) {
         if let (Some(from), Some(to)) = (nodes.get(one.dependency.index()), nodes.get(one.dependent.index()))
         {
             diagram.add_arrow(from, "", to);

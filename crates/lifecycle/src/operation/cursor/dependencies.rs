@@ -223,8 +223,7 @@ impl Operation {
         self.plan.task(kept)
     }
 
-    /// Returns the blocked tasks that can still be released: none of their dependencies has failed, directly or
-    /// indirectly.
+    /// Returns true if a blocked task can still be released: none of its dependencies has failed, directly or indirectly.
     pub(crate) fn has_releasable_tasks(&self, index: u32) -> bool {
         let cursor = self.cursor_for_wave(index);
         let failed = self.wave_tasks(index).filter(|(_, _, state)| state.is_unsuccessful());
