@@ -1,4 +1,4 @@
-//! Start of the management of resources whose shard this process has got.
+//! Start of the management of resources whose shard this process has gained.
 //!
 //! Another replica may have managed them until now, so their watched state may be older than its last writes. They are
 //! therefore read again.

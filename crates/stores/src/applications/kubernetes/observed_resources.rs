@@ -242,10 +242,12 @@ impl<K: ManagedKind> ObservedResources<K> {
         self.candidates.entry(key).or_insert(self.next_candidate);
     }
 
-    /// Returns true if a newer state of a resource is known. The watch may report states from before a read, even of an
-    /// earlier resource with the same name.
+    /// Returns true if a newer state of a resource is known. In a replica that shares the work, the watch may report states
+    /// from before a read, even of an earlier resource with the same name.
     fn is_outdated(&self, key: &AppKey, object: &Object) -> bool {
-        let managed = self.resources.get(key).map(|state| version(&state.object));
+        let is_shared = self.owned != OwnedShards::All;
+        let managed = self.resources.get(key).map(|state| &state.object);
+        let managed = managed.filter(|known| is_shared || known.uid() == object.uid()).map(version);
         let known = managed.or_else(|| self.others.get(key).map(|other| other.version));
         known.is_some_and(|known| known > version(object))
     }
