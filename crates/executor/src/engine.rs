@@ -288,7 +288,7 @@ impl Engine {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Runs only the operations in these shards of a shared log, whichever shard their application's new operations belong to
+    /// Runs only the operations in these shards of a shared log, even if new operations of their application belong to
     /// by now. Other engines run the others: this engine stops them without ending them, and refuses to start or resume any.
     /// `shard_of` returns the shard of an application's new operations. Returns once the operations have stopped. Only an
     /// operation whose actor has just failed may still have calls to a cluster in flight. The caller resumes the open

@@ -168,9 +168,13 @@ impl Leadership {
         let lease = match found {
             Some(lease) => lease,
             // A user has deleted the Lease, or it doesn't exist yet. Continue the count of holders, because
-            // it must never decrease.
+            // it must never decrease. Replicas of a log are one holder.
             None => {
-                let epoch = self.held.as_ref().map_or(0, Lease::epoch).saturating_add(1);
+                let held = self.held.as_ref().map_or(0, Lease::epoch);
+                let epoch = match self.held.is_some() && self.identity.is_replica() {
+                    true => held,
+                    false => held.saturating_add(1),
+                };
                 return Some(self.acquire(&new_lease(&self.location)?, epoch, now));
             }
         };
@@ -187,7 +191,7 @@ impl Leadership {
             return Some(match holder {
                 _ if epoch != held.epoch() => Step::Lost(find_holder(&lease)),
                 "" => self.acquire(&lease, epoch, now),
-                holder if holder == self.identity.text => Step::Write(Box::new(lease.with_renewal_time(now))),
+                holder if holder == self.identity.text => Step::Write(Box::new(self.renewed(&lease, now))),
                 _ => Step::Lost(find_holder(&lease)),
             });
         }

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
-use tidegate_cluster::PendingCall;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
+use tidegate_cluster::{DeleteRequest, PendingCall};
 use tidegate_model::{Gvk, Timestamp};
 
 use super::*;
@@ -238,8 +238,16 @@ async fn replicas_of_one_log_write_at_the_same_time_and_keep_other_logs_out() {
         let cluster = Arc::clone(&cluster);
         tokio::spawn(async move { acquire_as_replica(&cluster, "log-1", "copy", &["copy"]).await })
     };
+    let lease = Gvk::new("coordination.k8s.io", "v1", "Lease");
+    let ClaimLocation { namespace, name } = location();
     for minute in 0..5 {
         tokio::time::sleep(Duration::from_secs(60)).await;
+        if minute == 2 {
+            // A user deletes the Lease. One of the replicas recreates it.
+            let found = cluster.get(&lease, &namespace, &name).await.unwrap().unwrap();
+            cluster.delete(DeleteRequest::for_object(&found)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
         for (number, held) in [&first, &second, &third].into_iter().enumerate() {
             let fenced = held.fence().wrap(Arc::clone(&cluster) as Arc<dyn Cluster>);
             fenced.put(config(&format!("from-{number}-{minute}")), None).await.unwrap();
