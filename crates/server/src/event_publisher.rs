@@ -293,9 +293,9 @@ impl<S: ManagedObjects> ObjectWatch<S> {
         for (key, line) in objects.all_summaries() {
             if objects.is_managed(&key) {
                 objects.record_state(&key, Some(&line));
+                // The initial state needs no event, because clients can read it from the lists.
+                published_digests.insert(key, S::digest(&line));
             }
-            // The initial state needs no event, because clients can read it from the lists.
-            published_digests.insert(key, S::digest(&line));
         }
         Self { objects, changes, published_digests }
     }
@@ -326,10 +326,15 @@ impl<S: ManagedObjects> ObjectWatch<S> {
         let about = S::subject(&key);
         let news = match line {
             Some(line) => {
-                let is_managed = self.objects.is_managed(&key);
-                self.objects.record_state(&key, is_managed.then_some(&line));
+                if !self.objects.is_managed(&key) {
+                    self.objects.record_state(&key, None);
+                    // After a handover, publish the state again, because the other replica may not have published it.
+                    self.published_digests.remove(&key);
+                    return;
+                }
+                self.objects.record_state(&key, Some(&line));
                 let digest = S::digest(&line);
-                if self.published_digests.insert(key, digest) == Some(digest) || !is_managed {
+                if self.published_digests.insert(key, digest) == Some(digest) {
                     return;
                 }
                 S::changed_event(line)

@@ -54,14 +54,19 @@ pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(250);
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Time for which a standby stays ready after the last successful check. Longer than a takeover.
 const FAILURE_TOLERANCE: Duration = Duration::from_secs(20);
-/// Idle time after which the system checks whether the leader's machine still responds.
+/// Idle time after which the system checks whether the other service's machine still responds.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Idle timeout of a connection. Shorter than the leader's, so that the leader never closes a connection that is about
-/// to be used.
+/// Idle timeout of a connection. Shorter than that of the other service, which therefore never closes a connection that is
+/// about to be used.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of open requests. Lower than the leader's limit for the connections from one address.
-const REQUESTS_MAX: usize = 96;
+/// Maximum number of open requests. Together with the event streams, lower than the other service's limit for the
+/// connections from one address.
+const REQUESTS_MAX: usize = 64;
+/// Maximum number of open event streams of other services.
+const STREAMS_MAX: usize = 56;
+/// Maximum time until another service answers a request that isn't repeated.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Host name or IP address in the certificates of other services.
 pub type PeerName = ServerName<'static>;
@@ -85,6 +90,7 @@ pub struct PeerTls {
 pub(crate) struct Forwarder {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     permits: Arc<Semaphore>,
+    stream_permits: Arc<Semaphore>,
 }
 
 /// Request that a service has received, or the response if another service has handled it.
@@ -122,7 +128,11 @@ impl Forwarder {
         let connector = builder.enable_http1().wrap_connector(tcp);
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
-        Self { client: client.build(connector), permits: Arc::new(Semaphore::new(REQUESTS_MAX)) }
+        Self {
+            client: client.build(connector),
+            permits: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            stream_permits: Arc::new(Semaphore::new(STREAMS_MAX)),
+        }
     }
 
     /// Forwards a request to its owner, or returns it once this service is the owner. Waits while the owner changes.
@@ -196,17 +206,12 @@ impl Forwarder {
         }
     }
 
-    /// Sends a request to another service once. Returns its response, or the reason if it isn't successful.
-    pub async fn send_once(
-        &self,
-        address: &Uri,
-        parts: &Parts,
-        body: Bytes,
-        limits: &Limits,
-    ) -> Result<Body, String> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned();
+    /// Sends a webhook event or a request for events to another service once. Returns its response, or the reason if it
+    /// isn't successful.
+    pub async fn send_once(&self, address: &Uri, parts: &Parts, body: Bytes) -> Result<Body, String> {
+        let permit = Arc::clone(&self.stream_permits).try_acquire_owned();
         let permit = permit.map_err(|_| "has too many open requests of this service".to_owned())?;
-        match timeout(limits.response_timeout, self.send(address, parts, body)).await {
+        match timeout(ANSWER_TIMEOUT, self.send(address, parts, body)).await {
             Ok(Attempt::Response(response)) if response.status().is_success() => {
                 let data = BodyDataStream::new(response.into_body());
                 Ok(Body::from_stream(data.map(move |chunk| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{RawPathParams, rejection::RawPathParamsRejection};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, Uri};
@@ -173,7 +174,7 @@ impl Middleware {
                 return answer;
             };
             if parts.headers.contains_key(&FORWARDED) {
-                return forward::not_owner_response();
+                return finish_response(Ok(forward::not_owner_response()));
             }
             let owner = self.state.shard_owner(shard);
             let forwarded = match forwarder.forward(&self.state, owner, parts, body, &self.limits).await {
@@ -209,11 +210,10 @@ impl Middleware {
         let changed = self.state.wait_for_other_services(others.clone());
         let send = |name: String, address: Option<Uri>| {
             let (forwarder, parts, body) = (forwarder.clone(), parts.clone(), body.clone());
-            let limits = self.limits.clone();
             async move {
                 let address = address.ok_or_else(|| "has no usable address".to_owned());
                 let sent = match &address {
-                    Ok(address) => forwarder.send_once(address, &parts, body, &limits).await,
+                    Ok(address) => forwarder.send_once(address, &parts, body).await,
                     Err(reason) => Err(reason.clone()),
                 };
                 sent.map_err(|reason| format!("another service ({name}) {reason}"))
@@ -235,8 +235,9 @@ impl Middleware {
             EVENTS_PATH => {
                 let (head, own) = response.into_parts();
                 let mut streams = vec![own];
-                for (name, address) in others {
-                    let stream = send(name, address).await.map_err(|reason| {
+                let opened = join_all(others.into_iter().map(|(name, address)| send(name, address))).await;
+                for stream in opened {
+                    let stream = stream.map_err(|reason| {
                         Problem::new(
                             Code::NotReady,
                             format!("the events of all services are not available: {reason}"),
