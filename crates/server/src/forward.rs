@@ -174,7 +174,7 @@ impl Forwarder {
                             attempt.unwrap_or_else(|_| Attempt::Unknown("did not respond in time".to_owned()))
                         }
                         () = owner.wait_for_other(&current) => {
-                            Attempt::Unknown(format!("is no longer the {role}"))
+                            Attempt::Unknown("stopped or handed over before it responded".to_owned())
                         }
                     };
                     match attempt {

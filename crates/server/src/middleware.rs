@@ -202,26 +202,23 @@ impl Middleware {
         body: Bytes,
         response: Response<Body>,
     ) -> Result<Response<Body>, Problem> {
-        let others = self.state.other_services();
         let forwarder = match &self.forwarder {
-            Some(forwarder) if !others.is_empty() && !parts.headers.contains_key(&FORWARDED) => forwarder,
+            Some(forwarder) if !parts.headers.contains_key(&FORWARDED) => forwarder,
             _ => return Ok(response),
         };
-        let changed = self.state.wait_for_other_services(others.clone());
         let send = |name: String, address: Option<Uri>| {
             let (forwarder, parts, body) = (forwarder.clone(), parts.clone(), body.clone());
             async move {
-                let address = address.ok_or_else(|| "has no usable address".to_owned());
                 let sent = match &address {
-                    Ok(address) => forwarder.send_once(address, &parts, body).await,
-                    Err(reason) => Err(reason.clone()),
+                    Some(address) => forwarder.send_once(address, &parts, body).await,
+                    None => Err("has no usable address".to_owned()),
                 };
                 sent.map_err(|reason| format!("another service ({name}) {reason}"))
             }
         };
         match route.path {
             WEBHOOK_PATH => {
-                for (name, address) in others {
+                for (name, address) in self.state.other_services() {
                     let sending = send(name, address);
                     // A service that misses the event finds the change at its next regular comparison.
                     tokio::spawn(async move {
@@ -233,6 +230,11 @@ impl Middleware {
                 Ok(response)
             }
             EVENTS_PATH => {
+                let others = self.state.other_services();
+                if others.is_empty() {
+                    return Ok(response);
+                }
+                let changed = self.state.wait_for_other_services(others.clone());
                 let (head, own) = response.into_parts();
                 let mut streams = vec![own];
                 let opened = join_all(others.into_iter().map(|(name, address)| send(name, address))).await;
