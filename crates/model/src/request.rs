@@ -298,6 +298,21 @@ pub struct InvalidSelector {
     text: String,
 }
 
+impl From<ObjectKey> for ResourceSelector {
+    fn from(ObjectKey { group, kind, namespace, name }: ObjectKey) -> Self {
+        Self { group, kind, namespace, name }
+    }
+}
+
+/// Formats the selector as it is parsed, such as `apps:Deployment:shop/database`.
+impl fmt::Display for ResourceSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, kind, namespace, name } = self;
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        write!(f, "{group}:{kind}:{namespace}{slash}{name}")
+    }
+}
+
 impl FromStr for ResourceSelector {
     type Err = InvalidSelector;
 

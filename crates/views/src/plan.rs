@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, TaskId, Warning, WaveNumbers};
+use tidegate_model::{DeletePolicy, Hook, Phase, Plan, ResourceSelector, Task, TaskId, Warning, WaveNumbers};
 
 use tidegate_state::summaries::PlanSummary;
 
@@ -133,16 +133,12 @@ fn task_document<'a>(
         hook: task.hook.as_ref().map(hook_document),
         reason: &task.reason,
         is_ownership_uncertain: task.options.found_elsewhere,
-        waits_for: plan.dependencies_of(id).map(|(_, other)| format_dependency(other)).collect(),
+        waits_for: plan
+            .dependencies_of(id)
+            .map(|(_, other)| ResourceSelector::from(other.key()).to_string())
+            .collect(),
         health,
     }
-}
-
-/// Formats an object as an entry of the annotation `tidegate.dev/depends-on`.
-fn format_dependency(task: &Task) -> String {
-    let Task { gvk, namespace, name, .. } = task;
-    let slash = if namespace.is_empty() { "" } else { "/" };
-    format!("{}:{}:{namespace}{slash}{name}", gvk.group, gvk.kind)
 }
 
 fn hook_document(hook: &Hook) -> HookDocument<'_> {

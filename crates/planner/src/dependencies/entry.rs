@@ -50,15 +50,13 @@ impl DependencyEntry {
 
 impl fmt::Display for DependencyEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ResourceSelector { group, kind, namespace, name } = &self.0;
-        f.write_str(&format_key(&ObjectKey::new(group, kind, namespace, name)))
+        self.0.fmt(f)
     }
 }
 
-/// Formats a key as an entry, such as `apps:Deployment:shop/database`.
+/// Formats a key as an entry.
 pub(super) fn format_key(key: &ObjectKey) -> String {
-    let slash = if key.namespace.is_empty() { "" } else { "/" };
-    format!("{}:{}:{}{slash}{}", key.group, key.kind, key.namespace, key.name)
+    ResourceSelector::from(key.clone()).to_string()
 }
 
 /// Parses an annotation.

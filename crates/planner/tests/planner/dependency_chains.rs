@@ -105,7 +105,7 @@ fn objects_that_a_kept_object_needs_are_kept() {
     assert_eq!(sorted(kept(&pruning)), expected);
     assert!(prunes(&pruning).contains(&"-1 Secret shop/unused: no longer in the manifests".to_owned()));
     let password = pruning.plan.tasks.iter().find(|task| task.name == "password").unwrap();
-    assert!(!password.options.confirm_prune, "nobody has to confirm a prune that doesn't happen");
+    assert!(!password.options.confirm_prune, "a skipped prune needs no confirmation");
     let deletion = case("").with_live(&live("Delete=false")).for_deletion(Cascade::Foreground).plan();
     assert_eq!(sorted(kept(&deletion)), expected);
     let none =

@@ -28,7 +28,7 @@ impl DependencyWaits {
                 let Some(task) = plan.task(id).filter(|task| is_executed(task)) else { continue };
                 let named = plan.dependencies_of(id).filter(|(_, other)| is_executed(other));
                 let named: BTreeMap<TaskId, String> =
-                    named.map(|(id, other)| (id, format!("{}", other.key()))).collect();
+                    named.map(|(id, other)| (id, other.key().to_string())).collect();
                 if named.is_empty() {
                     continue;
                 }
